@@ -12,21 +12,21 @@ import (
 )
 
 // What follows is how a builder unit goes on without a readout unit. It takes what has not come from that for missing:
-// the part is made here, of fragments that say so, and the MEP is built. When the unit is back, it has every MEP from a
-// number on, and none before, so one number for each readout unit says of each MEP whether to wait for its part.
+// the part is made here, of fragments that say so, and the AssembleMEP is built. When the unit is back, it has every AssembleMEP from a
+// number on, and none before, so one number for each readout unit says of each AssembleMEP whether to wait for its part.
 //
 //	Gone ─► its windows are revoked; parts that are not in place count as missing, of MEPs under way and of later ones
 //	Back ─► MEPs from a number on have its part again; where windows stand it has new ones
 //
 // The finisher makes the missing parts, when all the others are in place.
 
-// everyMEP is the MEP below which a readout unit lacks all that is not in place, while it is gone.
+// everyMEP is the AssembleMEP below which a readout unit lacks all that is not in place, while it is gone.
 const everyMEP = math.MaxUint64
 
 // Missing counts what a readout unit was taken to lack in MEPs that were built.
 type Missing struct {
 	MEPs, Events uint64
-	First, Last  uint64 // MEP numbers; of any attempt, and in any order
+	First, Last  uint64 // AssembleMEP numbers; of any attempt, and in any order
 }
 
 func (m *Missing) add(mep uint64, events int) {
@@ -38,23 +38,25 @@ func (m *Missing) add(mep uint64, events int) {
 	m.Events += uint64(events)
 }
 
-// absent is what an Assembler knows of readout units that are gone, or were.
-type absent struct {
-	from    []uint64 // by readout unit: it lacks what is not in place of MEPs below
-	ever    bool     // any was ever gone
-	sources []int    // by readout unit; nil: not told
-	size    uint32   // most bytes of an MFP without data
+// absentUnits is what an Assembler knows of readout units that are gone, or were.
+type absentUnits struct {
+	lacksBelow     []uint64 // by readout unit: it lacks what is not in place of MEPs below
+	everAbsent     bool     // any was ever gone
+	sources        []int    // by readout unit; nil: not told
+	missingMFPSize uint32   // most bytes of an MFP without data
 }
 
-// lacks tells that a part of a MEP will not come, unless it is in place.
-func (a *Assembler) lacks(ru int, mep uint64) bool { return a.absent.ever && mep < a.absent.from[ru] }
+// lacks tells that a part of a AssembleMEP will not come, unless it is in place.
+func (a *Assembler) lacks(ru int, mep uint64) bool {
+	return a.absent.everAbsent && mep < a.absent.lacksBelow[ru]
+}
 
-// lacking is how many readout units lack a MEP of which nothing is in place.
-func (a *Assembler) lacking(mep uint64) (n uint16) {
-	if !a.absent.ever {
+// countLacking is how many readout units lack a AssembleMEP of which nothing is in place.
+func (a *Assembler) countLacking(mep uint64) (n uint16) {
+	if !a.absent.everAbsent {
 		return 0
 	}
-	for _, from := range a.absent.from {
+	for _, from := range a.absent.lacksBelow {
 		if mep < from {
 			n++
 		}
@@ -62,53 +64,53 @@ func (a *Assembler) lacking(mep uint64) (n uint16) {
 	return n
 }
 
-// gone takes that a readout unit is gone. It appends the slots in which that makes something complete, and the windows
+// markGone takes that a readout unit is gone. It appends the slots in which that makes something complete, and the windows
 // that are to be revoked.
-func (a *Assembler) gone(ru int, to []Landing, refs []shmem.Ref) ([]Landing, []shmem.Ref) {
-	if a.absent.from[ru] == everyMEP {
+func (a *Assembler) markGone(ru int, to []SlotProgress, refs []shmem.Ref) ([]SlotProgress, []shmem.Ref) {
+	if a.absent.lacksBelow[ru] == everyMEP {
 		return to, refs
 	}
-	a.absent.ever, a.absent.from[ru] = true, everyMEP
+	a.absent.everAbsent, a.absent.lacksBelow[ru] = true, everyMEP
 	for i := range a.slots {
 		s, at := &a.slots[i], i*a.rus+ru
 		ref := a.refs[at]
 		switch {
-		case a.stands():
+		case a.isPreGranted():
 			a.refs[at] = shmem.Ref{}
-			refs = appendSet(refs, []shmem.Ref{ref})
+			refs = appendNonZero(refs, []shmem.Ref{ref})
 			if s.phase != filling || a.placed[at] != 0 {
 				continue
 			}
 		case s.phase == sizing:
 			a.announceMissing(i, ru)
 			continue
-		case s.phase != filling || ref == shmem.Ref{} || a.inPlace(i, ru):
+		case s.phase != filling || ref == shmem.Ref{} || a.partInPlace(i, ru):
 			continue // it is not asked for yet: see ask
 		default:
 			a.refs[at] = shmem.Ref{}
-			refs = appendSet(refs, []shmem.Ref{ref})
+			refs = appendNonZero(refs, []shmem.Ref{ref})
 		}
-		if landed := a.partDone(i); landed >= Interest {
-			to = append(to, Landing{uint32(i), landed})
+		if progress := a.completePart(i); progress >= CompletedRegion {
+			to = append(to, SlotProgress{uint32(i), progress})
 		}
 		a.stats.Parts-- // it is none
 	}
 	return to, refs
 }
 
-// unasked takes that a part which was to be asked for is missing. It appends the slot if that makes something complete.
-func (a *Assembler) unasked(i int, to []Landing) []Landing {
-	landed := a.partDone(i)
+// skipRequest takes that a part which was to be asked for is missing. It appends the slot if that makes something complete.
+func (a *Assembler) skipRequest(i int, to []SlotProgress) []SlotProgress {
+	progress := a.completePart(i)
 	a.stats.Parts-- // it is none
-	if landed >= Interest {
-		to = append(to, Landing{uint32(i), landed})
+	if progress >= CompletedRegion {
+		to = append(to, SlotProgress{uint32(i), progress})
 	}
 	return to
 }
 
 // announceMissing announces parts without data in the name of a readout unit that has not announced its own.
 func (a *Assembler) announceMissing(i, ru int) {
-	s, p := &a.slots[i], &of(a, a.parts, i)[ru]
+	s, p := &a.slots[i], &slotRow(a, a.parts, i)[ru]
 	if p.streams > 0 && len(p.entries) == p.streams {
 		return
 	}
@@ -118,52 +120,52 @@ func (a *Assembler) announceMissing(i, ru int) {
 	}
 	p.entries = p.entries[:0]
 	for range p.streams {
-		p.entries = append(p.entries, placing.Entry{Size: a.absent.size})
+		p.entries = append(p.entries, placing.Entry{Size: a.absent.missingMFPSize})
 	}
-	s.announce++
+	s.announcedUnits++
 }
 
-// sized appends the slots whose sizes are all known, and that wait for nothing but to be laid out.
-func (a *Assembler) sized(to []int) []int {
+// appendSized appends the slots whose sizes are all known, and that wait for nothing but to be laid out.
+func (a *Assembler) appendSized(to []int) []int {
 	for i := range a.slots {
-		if s := &a.slots[i]; s.phase == sizing && int(s.announce) == a.rus {
+		if s := &a.slots[i]; s.phase == sizing && int(s.announcedUnits) == a.rus {
 			to = append(to, i)
 		}
 	}
 	return to
 }
 
-// back takes that a readout unit has every MEP from that one on.
-func (a *Assembler) back(ru int, from uint64) { a.absent.from[ru] = from }
+// markBack takes that a readout unit has every AssembleMEP from that one on.
+func (a *Assembler) markBack(ru int, from uint64) { a.absent.lacksBelow[ru] = from }
 
-// missing tells which parts of a whole MEP are missing.
-func (a *Assembler) missing(slot, ru int) bool {
-	if a.stands() {
+// isMissing tells which parts of a whole AssembleMEP are missing.
+func (a *Assembler) isMissing(slot, ru int) bool {
+	if a.isPreGranted() {
 		return a.placed[slot*a.rus+ru] == 0
 	}
-	return !a.inPlace(slot, ru)
+	return !a.partInPlace(slot, ru)
 }
 
-// lacksAny tells whether one is.
-func (a *Assembler) lacksAny(slot int) bool {
+// hasMissing tells whether one is.
+func (a *Assembler) hasMissing(slot int) bool {
 	for ru := range a.rus {
-		if a.missing(slot, ru) {
+		if a.isMissing(slot, ru) {
 			return true
 		}
 	}
 	return false
 }
 
-// marked tells whether one is: Slot is whole without it.
-func (a *Assembler) marked(slot int) bool { return a.slots[slot].marked }
+// isMarked tells whether one is: Slot is whole without it.
+func (a *Assembler) isMarked(slot int) bool { return a.slots[slot].marked }
 
-// errNotBorne says that a builder unit was not made to go on without readout units.
-var errNotBorne = errors.New("the builder unit was not told which sources a readout unit has, so it cannot go on " +
+// errNoDivision says that a builder unit was not made to go on without readout units.
+var errNoDivision = errors.New("the builder unit was not told which sources a readout unit has, so it cannot go on " +
 	"without one: set readout-loss before the run")
 
-// Gone takes that nothing comes any more from a readout unit, by its index. Nothing of it is under way to memory when
+// MarkRUGone takes that nothing comes any more from a readout unit, by its index. Nothing of it is under way to memory when
 // it returns. Twice is once.
-func (b *Builder) Gone(ru int) error {
+func (b *Builder) MarkRUGone(ru int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
@@ -172,29 +174,29 @@ func (b *Builder) Gone(ru int) error {
 	case ru < 0 || ru >= len(b.cfg.RURanks):
 		return fmt.Errorf("readout unit %d was told to be gone, and there is no such unit", ru)
 	case b.cfg.Division.Units() == 0 || b.cfg.MostEvents == 0:
-		return errNotBorne
+		return errNoDivision
 	}
 	before := len(b.batch)
 	var refs []shmem.Ref
-	b.batch, refs = b.asm.gone(ru, b.batch, nil)
+	b.batch, refs = b.asm.markGone(ru, b.batch, nil)
 	for _, ref := range refs {
 		if err := b.cfg.Table.Revoke(ref); err != nil {
 			return fmt.Errorf("readout unit %d is gone: %w", ru, err)
 		}
 	}
-	for _, slot := range b.asm.sized(nil) {
+	for _, slot := range b.asm.appendSized(nil) {
 		if err := errors.Join(b.asm.layOut(slot), b.cfg.Slots.Fill(slot)); err != nil {
 			return err
 		}
 	}
-	b.askLocked()
-	b.landedLocked(before)
+	b.requestPartsLocked()
+	b.submitLocked(before)
 	return nil
 }
 
-// Back takes that a readout unit that was gone has every MEP from that one on. Where windows stand it may then ask for
+// MarkRUBack takes that a readout unit that was gone has every AssembleMEP from that one on. Where windows stand it may then ask for
 // its own.
-func (b *Builder) Back(ru int, from uint64) error {
+func (b *Builder) MarkRUBack(ru int, from uint64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -203,25 +205,25 @@ func (b *Builder) Back(ru int, from uint64) error {
 	if ru < 0 || ru >= len(b.cfg.RURanks) {
 		return fmt.Errorf("readout unit %d was told to be back, and there is no such unit", ru)
 	}
-	b.asm.back(ru, from)
-	if b.asm.stands() {
-		return b.grantStanding(ru)
+	b.asm.markBack(ru, from)
+	if b.asm.isPreGranted() {
+		return b.preGrant(ru)
 	}
 	return nil
 }
 
-// Lacks says whether a readout unit is taken for gone now.
-func (b *Builder) Lacks(ru int) bool {
+// IsRUGone says whether a readout unit is taken for gone now.
+func (b *Builder) IsRUGone(ru int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return ru < len(b.asm.absent.from) && b.asm.absent.from[ru] == everyMEP
+	return ru < len(b.asm.absent.lacksBelow) && b.asm.absent.lacksBelow[ru] == everyMEP
 }
 
-// landedLocked hands what was appended to the batch, from an index on, to the finisher.
-func (b *Builder) landedLocked(from int) {
+// submitLocked hands what was appended to the batch, from an index on, to the finisher.
+func (b *Builder) submitLocked(from int) {
 	if len(b.batch) > from {
-		b.at = time.Now()
-		b.turnAway(from)
+		b.completedAt = time.Now()
+		b.shedLocked(from)
 		poke(b.wake)
 	}
 }
@@ -233,45 +235,45 @@ func (b *Builder) Missing() []Missing {
 	return append([]Missing(nil), b.missing...)
 }
 
-// shape is which events a whole MEP has, as the first part that is in place tells.
-func (b *Builder) shape(slot int, memory []byte) (first uint64, n int, err error) {
+// eventRange is which events a whole AssembleMEP has, as the first part that is in place tells.
+func (b *Builder) eventRange(slot int, memory []byte) (first uint64, n int, err error) {
 	for ru := range b.cfg.RURanks {
-		if b.asm.missing(slot, ru) {
+		if b.asm.isMissing(slot, ru) {
 			continue
 		}
-		off, size := b.asm.Part(slot, ru)
+		off, size := b.asm.PartRange(slot, ru)
 		var length uint32
-		if b.asm.stands() {
-			length = placing.EntryOf(memory[off:off+size], 0).Size
-			off, size = off+b.cfg.Layout.Entries(ru), size-b.cfg.Layout.Entries(ru)
+		if b.asm.isPreGranted() {
+			length = placing.ReadEntry(memory[off:off+size], 0).Size
+			off, size = off+b.cfg.Layout.EntriesSize(ru), size-b.cfg.Layout.EntriesSize(ru)
 		} else {
-			length = of(b.asm, b.asm.parts, slot)[ru].entries[0].Size
+			length = slotRow(b.asm, b.asm.parts, slot)[ru].entries[0].Size
 		}
 		if int64(length) > int64(size) {
-			return 0, 0, b.badFirst(ru, fmt.Errorf("the first MFP of readout unit %d has %d bytes, of %d in its part", ru,
+			return 0, 0, b.firstMFPError(ru, fmt.Errorf("the first MFP of readout unit %d has %d bytes, of %d in its part", ru,
 				length, size))
 		}
 		m, err := event.ParseMFP(memory[off : off+int(length)])
 		if err == nil && m.N() > b.cfg.MostEvents {
 			err = fmt.Errorf("readout unit %d has %d events, a MEP has %d at most", ru, m.N(), b.cfg.MostEvents)
 		}
-		return m.FirstEvent(), m.N(), b.badFirst(ru, err)
+		return m.FirstEvent(), m.N(), b.firstMFPError(ru, err)
 	}
 	return 0, 0, errors.New("no readout unit has any part of it")
 }
 
-// badFirst is an error of the first MFP of a readout unit; nil if there is none.
-func (b *Builder) badFirst(ru int, err error) error {
+// firstMFPError is an error of the first MFP of a readout unit; nil if there is none.
+func (b *Builder) firstMFPError(ru int, err error) error {
 	if err == nil {
 		return nil
 	}
 	return &DataError{RU: ru, Source: b.firstSource(ru), Reason: err.Error(), Cause: err}
 }
 
-// complete makes the missing parts of a whole MEP, which is the finisher's. Where windows are granted for each MEP the
+// fillMissing makes the missing parts of a whole AssembleMEP, which is the finisher's. Where windows are granted for each AssembleMEP the
 // others move up to them, so that no gap is left; f.places tells where all lie then.
-func (b *Builder) complete(slot int, mep *MEP, memory []byte) error {
-	first, n, err := b.shape(slot, memory)
+func (b *Builder) fillMissing(slot int, mep *MEP, memory []byte) error {
+	first, n, err := b.eventRange(slot, memory)
 	if err != nil {
 		var bad *DataError
 		if errors.As(err, &bad) {
@@ -279,38 +281,38 @@ func (b *Builder) complete(slot int, mep *MEP, memory []byte) error {
 		}
 		return err
 	}
-	if b.asm.stands() {
-		b.completeStanding(slot, first, n, memory)
+	if b.asm.isPreGranted() {
+		b.fillMissingPreGranted(slot, first, n, memory)
 		*mep = b.asm.Slot(slot)
 	} else {
-		mep.Size = b.completeSized(slot, first, n, memory)
+		mep.Size = b.fillMissingPerMEP(slot, first, n, memory)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := &b.asm.stats
 	s.Marked++
 	s.MarkedEvents += uint64(n)
-	for ru, lost := range b.f.lost {
+	for ru, lost := range b.f.missingUnits {
 		if lost {
 			b.missing[ru].add(mep.MEP, n)
 			mfps := b.cfg.Division.Count(ru)
 			s.MissingMFPs += uint64(mfps)
 			s.MissingFragments += uint64(mfps * n)
-			b.f.lacks += mfps
+			b.f.missingMFPs += mfps
 		}
 	}
 	return nil
 }
 
-// completeStanding puts each missing part where it would stand.
-func (b *Builder) completeStanding(slot int, first uint64, n int, memory []byte) {
+// fillMissingPreGranted puts each missing part where it would stand.
+func (b *Builder) fillMissingPreGranted(slot int, first uint64, n int, memory []byte) {
 	l := b.cfg.Layout
 	for ru := range l.Units() {
-		if b.f.lost[ru] = b.asm.missing(slot, ru); !b.f.lost[ru] {
+		if b.f.missingUnits[ru] = b.asm.isMissing(slot, ru); !b.f.missingUnits[ru] {
 			continue
 		}
-		off, _ := l.Part(ru)
-		part, at := memory[off:], l.Entries(ru)
+		off, _ := l.PartRange(ru)
+		part, at := memory[off:], l.EntriesSize(ru)
 		for i := range l.Count(ru) {
 			mfp := event.PutMissingMFP(part[at:], uint16(l.First(ru)+i), first, n)
 			placing.PutEntry(part, i, placing.Entry{Size: uint32(len(mfp)), CRC: checksum(mfp)})
@@ -320,17 +322,17 @@ func (b *Builder) completeStanding(slot int, first uint64, n int, memory []byte)
 	}
 }
 
-// completeSized writes the missing MFPs and moves the others, and returns how many bytes the MEP has then.
-func (b *Builder) completeSized(slot int, first uint64, n int, memory []byte) int {
+// fillMissingPerMEP writes the missing MFPs and moves the others, and returns how many bytes the AssembleMEP has then.
+func (b *Builder) fillMissingPerMEP(slot int, first uint64, n int, memory []byte) int {
 	f := &b.f
-	f.places = b.asm.places(slot, f.places[:0], true)
+	f.places = b.asm.appendMFPPlaces(slot, f.places[:0], true)
 	at, place := event.MEPHeaderSize(len(f.places)), 0
-	for ru, p := range of(b.asm, b.asm.parts, slot) {
-		f.lost[ru] = b.asm.missing(slot, ru)
+	for ru, p := range slotRow(b.asm, b.asm.parts, slot) {
+		f.missingUnits[ru] = b.asm.isMissing(slot, ru)
 		for range p.entries {
 			q := &f.places[place]
-			if place++; f.lost[ru] {
-				q.Made = true
+			if place++; f.missingUnits[ru] {
+				q.Synthetic = true
 				q.Size = len(event.PutMissingMFP(memory[at:], q.Source, first, n))
 				q.CRC = checksum(memory[at : at+q.Size])
 			} else {

@@ -11,12 +11,12 @@ import (
 	"ringlet/testkit/patiently"
 )
 
-// bearing makes a builder unit that goes on without readout units.
-func bearing(_ *rig, c *Config) { c.Division, c.MostEvents = rigDivision, rigPacking }
+// tolerant makes a builder unit that goes on without readout units.
+func tolerant(_ *rig, c *Config) { c.Division, c.MostEvents = rigDivision, rigPacking }
 
-// lackingOf reads which sources of a MEP that the sink has have nothing but missing fragments, and holds that the
+// missingSources reads which sources of a AssembleMEP that the sink has have nothing but missing fragments, and holds that the
 // others have their data.
-func (r *rig) lackingOf(i int) (sources []uint16) {
+func (r *rig) missingSources(i int) (sources []uint16) {
 	r.t.Helper()
 	r.sink.mu.Lock()
 	defer r.sink.mu.Unlock()
@@ -49,9 +49,9 @@ func sourcesOf(ru int) (all []uint16) {
 	return all
 }
 
-func (r *rig) wantLacking(i int, want ...uint16) {
+func (r *rig) wantMissing(i int, want ...uint16) {
 	r.t.Helper()
-	got := r.lackingOf(i)
+	got := r.missingSources(i)
 	if !slices.Equal(got, want) {
 		r.t.Errorf("MEP %d lacks the sources %v, want %v", i, got, want)
 	}
@@ -60,7 +60,7 @@ func (r *rig) wantLacking(i int, want ...uint16) {
 // TestGone takes a readout unit away while MEPs are at each stage, and gives it back.
 func TestGone(t *testing.T) {
 	for lost := range 3 {
-		r := newRigOf(t, 5, bearing)
+		r := newRigWithSlots(t, 5, tolerant)
 		of := func(mep uint64) (all []*piece) {
 			for ru := range r.ranks {
 				all = append(all, r.piece(ru, mep*rigPacking))
@@ -85,8 +85,8 @@ func TestGone(t *testing.T) {
 		place(of(0)[lost], 0)
 		late := r.net.grant(r.ranks[lost], 1)
 		place(of(1)[others[0]], 1)
-		must.OK(t, r.b.Gone(lost))
-		must.OK(t, r.b.Gone(lost))
+		must.OK(t, r.b.MarkRUGone(lost))
+		must.OK(t, r.b.MarkRUGone(lost))
 		if v := r.write(of(1)[lost], late, 0, len(of(1)[lost].data)); v == 0 {
 			t.Error("a late write was let in")
 		}
@@ -117,11 +117,11 @@ func TestGone(t *testing.T) {
 			byMEP[res.MEP] = i
 		}
 		lacks := sourcesOf(lost)
-		r.wantLacking(byMEP[0])
+		r.wantMissing(byMEP[0])
 		for mep := uint64(1); mep < 5; mep++ {
-			r.wantLacking(byMEP[mep], lacks...)
+			r.wantMissing(byMEP[mep], lacks...)
 		}
-		must.OK(t, r.b.Back(lost, 9))
+		must.OK(t, r.b.MarkRUBack(lost, 9))
 		r.build(of(9), 0, 9)
 		r.announce(of(8)[others[0]], 1, 8) // one from before, given again
 		r.announce(of(8)[others[1]], 1, 8)
@@ -129,8 +129,8 @@ func TestGone(t *testing.T) {
 		place(of(8)[others[1]], 8)
 		r.result()
 		r.result()
-		r.wantLacking(5)
-		r.wantLacking(6, lacks...)
+		r.wantMissing(5)
+		r.wantMissing(6, lacks...)
 		st := r.b.Stats()
 		want := Missing{
 			MEPs:   5,
@@ -141,29 +141,29 @@ func TestGone(t *testing.T) {
 		missing := 5 * uint64(len(lacks))
 		if got := r.b.Missing()[lost]; got != want || st.Marked != 5 || st.MissingMFPs != missing ||
 			st.MFPs+st.MissingMFPs != st.MEPs*uint64(rigDivision.Sources()) || st.MissingFragments != missing*rigPacking ||
-			st.Strays != 0 || st.LateParts == 0 {
+			st.RejectedPlacements != 0 || st.LateParts == 0 {
 			t.Errorf("%+v, want %+v; %+v", got, want, st)
 		}
 		r.close()
 	}
 }
 
-// TestGoneStanding is TestGone where windows stand for all MEPs.
-func TestGoneStanding(t *testing.T) {
+// TestGonePreGranted is TestGone where windows stand for all MEPs.
+func TestGonePreGranted(t *testing.T) {
 	for lost := range 3 {
-		r := newStandingRig(t, 4, bearing)
+		r := newPreGrantedRig(t, 4, tolerant)
 		others := []int{(lost + 1) % 3, (lost + 2) % 3}
 		place := func(ru, slot int, mep uint64) {
 			t.Helper()
-			r.b.Placed(r.ranks[ru], r.put(r.part(ru, mep), slot, mep, 1))
+			r.b.Placed(r.ranks[ru], r.place(r.part(ru, mep), slot, mep, 1))
 		}
 		place(lost, 0, 0)
 		place(others[0], 1, 1)
 		place(others[0], 2, 2)
 		place(others[1], 2, 2)
-		late := r.put(r.part(lost, 1), 1, 1, 1)
-		must.OK(t, r.b.Gone(lost))
-		must.OK(t, r.b.Gone(lost))
+		late := r.place(r.part(lost, 1), 1, 1, 1)
+		must.OK(t, r.b.MarkRUGone(lost))
+		must.OK(t, r.b.MarkRUGone(lost))
 		r.b.Placed(r.ranks[lost], late)
 		place(others[1], 1, 1)
 		place(others[1], 3, 3)
@@ -175,36 +175,36 @@ func TestGoneStanding(t *testing.T) {
 			byMEP[r.result().MEP] = i
 		}
 		lacks := sourcesOf(lost)
-		r.wantLacking(byMEP[0])
+		r.wantMissing(byMEP[0])
 		for mep := uint64(1); mep < 4; mep++ {
-			r.wantLacking(byMEP[mep], lacks...)
+			r.wantMissing(byMEP[mep], lacks...)
 		}
-		must.OK(t, r.b.Back(lost, 9))
-		r.shares.mu.Lock()
-		delete(r.shares.refs, r.ranks[lost])
-		r.shares.mu.Unlock()
-		r.ask(r.ranks[lost])
-		r.buildStanding(0, 9)
+		must.OK(t, r.b.MarkRUBack(lost, 9))
+		r.windows.mu.Lock()
+		delete(r.windows.refs, r.ranks[lost])
+		r.windows.mu.Unlock()
+		r.requestWindows(r.ranks[lost])
+		r.buildPreGranted(0, 9)
 		place(others[0], 1, 8)
 		place(others[1], 1, 8)
 		r.result()
 		r.result()
-		r.wantLacking(4)
-		r.wantLacking(5, lacks...)
-		if st := r.b.Stats(); st.Strays != 0 || st.LateParts != 1 || st.Marked != 4 || r.b.Missing()[lost].Last != 8 {
+		r.wantMissing(4)
+		r.wantMissing(5, lacks...)
+		if st := r.b.Stats(); st.RejectedPlacements != 0 || st.LateParts != 1 || st.Marked != 4 || r.b.Missing()[lost].Last != 8 {
 			t.Errorf("%+v, %+v", st, r.b.Missing())
 		}
 		r.close()
 	}
 }
 
-// TestGoneAsked has parts asked for one after the other, of a region of interest and then of the rest.
-func TestGoneAsked(t *testing.T) {
+// TestGoneRequested has parts asked for one after the other, of a region of interest and then of the rest.
+func TestGoneRequested(t *testing.T) {
 	for lost := range 3 {
 		r := newRig(t, func(r *rig, c *Config) {
-			bearing(r, c)
-			c.Pull = Pull{Credit: 1, Interest: []int{1, 2}}
-			c.Decide = atOnce(func(uint64, [][]byte) bool { return true })
+			tolerant(r, c)
+			c.Pull = Pull{Credit: 1, RegionUnits: []int{1, 2}}
+			c.Decide = decideAtOnce(func(uint64, [][]byte) bool { return true })
 		})
 		grants := map[int]chan placing.Grant{}
 		for _, rank := range r.ranks {
@@ -214,7 +214,7 @@ func TestGoneAsked(t *testing.T) {
 		for ru := range r.ranks {
 			r.announce(r.piece(ru, rigPacking), 0, 1)
 		}
-		must.OK(t, r.b.Gone(lost))
+		must.OK(t, r.b.MarkRUGone(lost))
 		for _, ru := range []int{1, 2, 0} { // those of the region of interest first
 			if ru == lost {
 				continue
@@ -228,7 +228,7 @@ func TestGoneAsked(t *testing.T) {
 		if res := r.result(); res.Outcome != Built {
 			t.Errorf("%+v", res)
 		}
-		r.wantLacking(0, sourcesOf(lost)...)
+		r.wantMissing(0, sourcesOf(lost)...)
 		r.close()
 	}
 }
@@ -237,14 +237,14 @@ func TestGoneAsked(t *testing.T) {
 func TestGoneRegion(t *testing.T) {
 	shown := make(chan int, 2)
 	r := newRig(t, func(r *rig, c *Config) {
-		bearing(r, c)
-		c.Pull = Pull{Interest: []int{1}}
-		c.Decide = atOnce(func(mep uint64, mfps [][]byte) bool {
+		tolerant(r, c)
+		c.Pull = Pull{RegionUnits: []int{1}}
+		c.Decide = decideAtOnce(func(mep uint64, mfps [][]byte) bool {
 			shown <- len(mfps)
 			return mep == 1
 		})
 	})
-	must.OK(t, r.b.Gone(1))
+	must.OK(t, r.b.MarkRUGone(1))
 	for mep := range uint64(2) {
 		pieces := []*piece{r.piece(0, mep*rigPacking), r.piece(2, mep*rigPacking)}
 		for _, p := range pieces {
@@ -266,14 +266,14 @@ func TestGoneRegion(t *testing.T) {
 			t.Errorf("%+v", res)
 		}
 	}
-	r.wantLacking(0, sourcesOf(1)...)
+	r.wantMissing(0, sourcesOf(1)...)
 	r.close()
 }
 
-// TestGoneNotBorne holds that a builder unit which does not know what readout units have does not go on without one.
-func TestGoneNotBorne(t *testing.T) {
+// TestGoneNotTolerated holds that a builder unit which does not know what readout units have does not go on without one.
+func TestGoneNotTolerated(t *testing.T) {
 	r := newRig(t, nil)
-	if err := r.b.Gone(0); err == nil {
+	if err := r.b.MarkRUGone(0); err == nil {
 		t.Error("it goes on")
 	}
 }
@@ -281,15 +281,15 @@ func TestGoneNotBorne(t *testing.T) {
 // TestOtherSources holds that a readout unit which has not the sources that the configuration gives it is refused: the
 // ids of all sources behind them would be wrong.
 func TestOtherSources(t *testing.T) {
-	r := newRig(t, bearing)
+	r := newRig(t, tolerant)
 	p := r.piece(1, 0)
 	p.entries = p.entries[:2]
 	err := r.b.Announce(r.ranks[1], p.announcement(0, 0, 1))
 	if err == nil || !strings.Contains(err.Error(), "it says 2 streams, and the readout unit has 3 sources") {
 		t.Error(err)
 	}
-	cfg := r.config(bearing)
-	cfg.Division = placing.Even(2, 3)
+	cfg := r.config(tolerant)
+	cfg.Division = placing.EvenDivision(2, 3)
 	if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "gives the sources of 2 readout units") {
 		t.Error(err)
 	}

@@ -10,57 +10,57 @@ import (
 	"ringlet/shmem"
 )
 
-// Assembler is the pure core of a builder unit: it follows each slot until the last byte of a MEP is placed. It does no
+// Assembler is the pure core of a builder unit: it follows each slot until the last byte of a AssembleMEP is placed. It does no
 // I/O and takes no locks; its owner calls it under one, for many placements at a time.
 //
-// Windows are granted for each MEP, when all readout units have announced its sizes and a slot can be laid out for it;
+// Windows are granted for each AssembleMEP, when all readout units have announced its sizes and a slot can be laid out for it;
 // or they stand for all MEPs, where a Layout gives each readout unit a window in every slot: then nothing is announced,
 // a part comes in one write, and the first that comes for a free slot says what it is to hold.
 type Assembler struct {
-	// immutable after NewAssembler and newStanding
-	rus      int
-	slotSize int
-	owned    []owned // by readout unit; nil where windows are granted for each MEP
-	group    int     // slots given back together
+	// immutable after NewAssembler and newPreGrantedAssembler
+	rus          int
+	slotSize     int
+	preGranted   []preGrantedWindow // by readout unit; nil where windows are granted for each AssembleMEP
+	releaseGroup int                // slots given back together
 
-	slots  []slot
-	refs   []shmem.Ref // windows, at slot·rus+ru; zero for none
-	placed []uint32    // bytes in place, at slot·rus+ru
-	parts  []part      // what was announced, at slot·rus+ru; nil where windows stand
-	pull   puller
-	newest uint64 // highest MEP that was whole
-	busy   int    // slots with a MEP, where windows are granted for each
-	held   int    // outcomes that are not told yet
-	absent absent
-	stats  Stats
+	slots          []slot
+	refs           []shmem.Ref // windows, at slot·rus+ru; zero for none
+	placed         []uint32    // bytes in place, at slot·rus+ru
+	parts          []part      // what was announced, at slot·rus+ru; nil where windows stand
+	pull           puller
+	newestComplete uint64 // highest AssembleMEP that was whole
+	busySlots      int    // slots with a AssembleMEP, where windows are granted for each
+	heldOutcomes   int    // outcomes that are not told yet
+	absent         absentUnits
+	stats          Stats
 }
 
 type slotPhase uint8
 
 const (
-	idle     slotPhase = iota // nothing announced
-	sizing                    // some readout units have announced
-	filling                   // grants are out, or wait for request credit
-	deciding                  // the region of interest is in place, and nobody has decided yet
-	refusing                  // the region was rejected, and nobody has been told yet
-	whole                     // every byte is in place
+	idle      slotPhase = iota // nothing announced
+	sizing                     // some readout units have announced
+	filling                    // grants are out, or wait for request credit
+	deciding                   // the region of interest is in place, and nobody has decided yet
+	rejecting                  // the region was rejected, and nobody has been told yet
+	complete                   // every byte is in place
 )
 
 func (p slotPhase) String() string {
 	return [...]string{"free", "waiting for sizes", "being filled", "waiting for a decision", "rejected", "complete"}[p]
 }
 
-// slot keeps its MEP and attempt when it is idle: they were the last it held. Attempts count from 1, so 0 is a slot
+// slot keeps its AssembleMEP and attempt when it is idle: they were the last it held. Attempts count from 1, so 0 is a slot
 // that never held any.
 type slot struct {
-	mep      uint64
-	size     int // bytes of a MEP that is laid out
-	attempt  uint32
-	sources  uint32 // MFPs that the readout units heard so far have in all
-	announce uint16 // readout units that have announced all
-	done     uint16 // readout units whose bytes are all in
-	phase    slotPhase
-	marked   bool // it is whole without parts that are missing
+	mep            uint64
+	size           int // bytes of a AssembleMEP that is laid out
+	attempt        uint32
+	sources        uint32 // MFPs that the readout units heard so far have in all
+	announcedUnits uint16 // readout units that have announced all
+	completedParts uint16 // readout units whose bytes are all in
+	phase          slotPhase
+	marked         bool // it is whole without parts that are missing
 }
 
 // part is one readout unit's share of a slot, as announced.
@@ -71,11 +71,11 @@ type part struct {
 	size    int
 }
 
-// owned is what a readout unit owns of every slot, where windows stand.
-type owned struct {
-	offset      int // from the slot's start, bytes
-	sources     int
-	least, size uint32
+// preGrantedWindow is what a readout unit owns of every slot, where windows stand.
+type preGrantedWindow struct {
+	offset               int // from the slot's start, bytes
+	sources              int
+	minLength, maxLength uint32
 }
 
 func newAssembler(rus, slots int) *Assembler {
@@ -84,7 +84,7 @@ func newAssembler(rus, slots int) *Assembler {
 		slots:  make([]slot, slots),
 		refs:   make([]shmem.Ref, slots*rus),
 		placed: make([]uint32, slots*rus),
-		absent: absent{from: make([]uint64, rus)},
+		absent: absentUnits{lacksBelow: make([]uint64, rus)},
 	}
 }
 
@@ -92,54 +92,54 @@ func newAssembler(rus, slots int) *Assembler {
 // asked for their parts as p says.
 func NewAssembler(rus, slots, slotSize int, p Pull) *Assembler {
 	a := newAssembler(rus, slots)
-	a.slotSize, a.group, a.pull, a.parts = slotSize, p.Group, newPuller(p, rus, slots), make([]part, slots*rus)
+	a.slotSize, a.releaseGroup, a.pull, a.parts = slotSize, p.Group, newPuller(p, rus, slots), make([]part, slots*rus)
 	return a
 }
 
-// newStanding makes the core of a builder unit with the given number of slots, laid out by l for windows that stand.
-func newStanding(l *placing.Layout, slots int) *Assembler {
+// newPreGrantedAssembler makes the core of a builder unit with the given number of slots, laid out by l for windows that stand.
+func newPreGrantedAssembler(l *placing.Layout, slots int) *Assembler {
 	a := newAssembler(l.Units(), slots)
 	a.slotSize = l.Size()
 	for ru := range l.Units() {
-		offset, size := l.Part(ru)
-		least := l.Entries(ru) + l.Count(ru)*event.MFPFixedSize
-		a.owned = append(a.owned, owned{
-			offset:  offset,
-			sources: l.Count(ru),
-			least:   uint32(least),
-			size:    uint32(size),
+		offset, size := l.PartRange(ru)
+		least := l.EntriesSize(ru) + l.Count(ru)*event.MFPFixedSize
+		a.preGranted = append(a.preGranted, preGrantedWindow{
+			offset:    offset,
+			sources:   l.Count(ru),
+			minLength: uint32(least),
+			maxLength: uint32(size),
 		})
 	}
 	return a
 }
 
-// stands tells that windows stand for all MEPs.
-func (a *Assembler) stands() bool { return a.owned != nil }
+// isPreGranted tells that windows stand for all MEPs.
+func (a *Assembler) isPreGranted() bool { return a.preGranted != nil }
 
-// of is a slot's share of what is kept by slot and readout unit.
-func of[T any](a *Assembler, all []T, slot int) []T { return all[slot*a.rus : (slot+1)*a.rus] }
+// slotRow is a slot's share of what is kept by slot and readout unit.
+func slotRow[T any](a *Assembler, table []T, slot int) []T { return table[slot*a.rus : (slot+1)*a.rus] }
 
 // Stats returns a copy of the counters.
 func (a *Assembler) Stats() Stats {
 	s := a.stats
-	s.CreditHigh = uint64(a.pull.high)
+	s.CreditHigh = uint64(a.pull.outstandingHigh)
 	return s
 }
 
 // An announceError is an announcement that contradicts what is known.
 type announceError struct {
-	RU     int
-	Slot   uint32
-	MEP    uint64
-	Reason string
-	Bad    bool // a size is one that no MFP has
+	RU      int
+	Slot    uint32
+	MEP     uint64
+	Reason  string
+	BadSize bool // a size is one that no MFP has
 }
 
 func (e *announceError) Error() string {
 	return fmt.Sprintf("readout unit %d announced MEP %d for slot %d: %s", e.RU, e.MEP, e.Slot, e.Reason)
 }
 
-// A SlotTooSmallError is a MEP that no slot can hold.
+// A SlotTooSmallError is a AssembleMEP that no slot can hold.
 type SlotTooSmallError struct {
 	MEP        uint64
 	Need, Have int // bytes
@@ -150,26 +150,26 @@ func (e *SlotTooSmallError) Error() string {
 		e.Have)
 }
 
-// Announce takes the sizes that a readout unit has for one MEP. It reports true when all readout units have announced,
+// Announce takes the sizes that a readout unit has for one AssembleMEP. It reports true when all readout units have announced,
 // and so every Part of the slot is known and waits to be asked for. An *announceError says what is wrong with the
-// announcement, which then had no effect; a *SlotTooSmallError that the MEP cannot be built, which leaves the slot to
+// announcement, which then had no effect; a *SlotTooSmallError that the AssembleMEP cannot be built, which leaves the slot to
 // Abandon.
 func (a *Assembler) Announce(m *placing.Announce) (bool, error) {
-	if reason := a.object(m); reason != "" {
+	if reason := a.checkAnnounce(m); reason != "" {
 		a.stats.Refused++
 		return false, &announceError{
-			RU:     int(m.RU),
-			Slot:   m.Slot,
-			MEP:    m.MEP,
-			Reason: reason,
-			Bad:    tooShort(m) >= 0,
+			RU:      int(m.RU),
+			Slot:    m.Slot,
+			MEP:     m.MEP,
+			Reason:  reason,
+			BadSize: indexTooShort(m) >= 0,
 		}
 	}
 	s := &a.slots[m.Slot]
 	if s.phase == idle {
-		a.begin(int(m.Slot), m.MEP, m.Attempt)
+		a.beginSizing(int(m.Slot), m.MEP, m.Attempt)
 	}
-	p := &of(a, a.parts, int(m.Slot))[m.RU]
+	p := &slotRow(a, a.parts, int(m.Slot))[m.RU]
 	if p.streams == 0 {
 		p.streams = int(m.Streams)
 		s.sources += uint32(m.Streams)
@@ -179,14 +179,14 @@ func (a *Assembler) Announce(m *placing.Announce) (bool, error) {
 	if len(p.entries) < p.streams {
 		return false, nil
 	}
-	if s.announce++; int(s.announce) < a.rus {
+	if s.announcedUnits++; int(s.announcedUnits) < a.rus {
 		return false, nil
 	}
 	return true, a.layOut(int(m.Slot))
 }
 
-// object says what is wrong with an announcement; nothing is an empty sentence.
-func (a *Assembler) object(m *placing.Announce) string {
+// checkAnnounce says what is wrong with an announcement; nothing is an empty sentence.
+func (a *Assembler) checkAnnounce(m *placing.Announce) string {
 	if int(m.RU) >= a.rus {
 		return fmt.Sprintf("there are %d readout units", a.rus)
 	}
@@ -202,7 +202,7 @@ func (a *Assembler) object(m *placing.Announce) string {
 	case s.mep != m.MEP || s.attempt != m.Attempt:
 		return fmt.Sprintf("the slot expects attempt %d of MEP %d", s.attempt, s.mep)
 	default:
-		known, sources = of(a, a.parts, int(m.Slot))[m.RU], int(s.sources)
+		known, sources = slotRow(a, a.parts, int(m.Slot))[m.RU], int(s.sources)
 	}
 	if known.streams == 0 {
 		sources += int(m.Streams)
@@ -221,23 +221,23 @@ func (a *Assembler) object(m *placing.Announce) string {
 	case sources > event.MaxMFPs:
 		return fmt.Sprintf("that makes %d MFPs, a MEP holds %d", sources, event.MaxMFPs)
 	}
-	if i := tooShort(m); i >= 0 {
+	if i := indexTooShort(m); i >= 0 {
 		return fmt.Sprintf("an MFP of %d bytes is shorter than its header", m.Entries[i].Size)
 	}
 	return ""
 }
 
-// tooShort is the first size that no MFP has; less than 0 if there is none.
-func tooShort(m *placing.Announce) int {
+// indexTooShort is the first size that no MFP has; less than 0 if there is none.
+func indexTooShort(m *placing.Announce) int {
 	return slices.IndexFunc(m.Entries, func(e placing.Entry) bool { return e.Size < event.MFPFixedSize })
 }
 
-// begin makes a free slot wait for the sizes of a MEP.
-func (a *Assembler) begin(i int, mep uint64, attempt uint32) {
+// beginSizing makes a free slot wait for the sizes of a AssembleMEP.
+func (a *Assembler) beginSizing(i int, mep uint64, attempt uint32) {
 	a.slots[i] = slot{phase: sizing, mep: mep, attempt: attempt}
-	a.busy++
-	for ru, p := range of(a, a.parts, i) {
-		of(a, a.parts, i)[ru] = part{entries: p.entries[:0]}
+	a.busySlots++
+	for ru, p := range slotRow(a, a.parts, i) {
+		slotRow(a, a.parts, i)[ru] = part{entries: p.entries[:0]}
 		if a.lacks(ru, mep) {
 			a.announceMissing(i, ru)
 		}
@@ -247,7 +247,7 @@ func (a *Assembler) begin(i int, mep uint64, attempt uint32) {
 // layOut computes where each readout unit's MFPs go: behind the header, in order of source id (a prefix sum). The sum
 // cannot wrap: 65535 MFPs of 4 GiB are 2^48 bytes.
 func (a *Assembler) layOut(i int) error {
-	s, parts := &a.slots[i], of(a, a.parts, i)
+	s, parts := &a.slots[i], slotRow(a, a.parts, i)
 	end := event.MEPHeaderSize(int(s.sources))
 	for ru := range parts {
 		p := &parts[ru]
@@ -262,34 +262,34 @@ func (a *Assembler) layOut(i int) error {
 		return &SlotTooSmallError{MEP: s.mep, Need: end, Have: a.slotSize}
 	}
 	s.phase = filling
-	a.pull.sized(i, s.mep)
+	a.pull.add(i, s.mep)
 	return nil
 }
 
-// padded is the room an MFP takes in a MEP, whose offsets count 32-bit words.
+// padded is the room an MFP takes in a AssembleMEP, whose offsets count 32-bit words.
 func padded(size uint32) int { return (int(size) + 3) &^ 3 }
 
-// Ask makes the next request: the readout unit is to be granted its part of the slot. False says that nothing is to be
+// NextRequest makes the next request: the readout unit is to be granted its part of the slot. False says that nothing is to be
 // asked for now.
-func (a *Assembler) Ask() (slot, ru int, ok bool) { return a.pull.ask() }
+func (a *Assembler) NextRequest() (slot, ru int, ok bool) { return a.pull.nextRequest() }
 
-// Part tells which bytes of a slot belong to a readout unit; where windows stand, those that are in place.
-func (a *Assembler) Part(slot, ru int) (offset, size int) {
-	if a.stands() {
-		return a.owned[ru].offset, int(a.placed[slot*a.rus+ru])
+// PartRange tells which bytes of a slot belong to a readout unit; where windows stand, those that are in place.
+func (a *Assembler) PartRange(slot, ru int) (offset, size int) {
+	if a.isPreGranted() {
+		return a.preGranted[ru].offset, int(a.placed[slot*a.rus+ru])
 	}
-	p := &of(a, a.parts, slot)[ru]
+	p := &slotRow(a, a.parts, slot)[ru]
 	return p.offset, p.size
 }
 
-// Granted notes the window that a readout unit was given for its part of a slot.
-func (a *Assembler) Granted(slot, ru int, ref shmem.Ref) {
+// RecordGrant notes the window that a readout unit was given for its part of a slot.
+func (a *Assembler) RecordGrant(slot, ru int, ref shmem.Ref) {
 	a.refs[slot*a.rus+ru] = ref
 	a.stats.Granted++
 }
 
-// standing appends the windows of a readout unit in the slots [first, first+n).
-func (a *Assembler) standing(ru, first, n int, to []placing.Ref) []placing.Ref {
+// appendPreGrants appends the windows of a readout unit in the slots [first, first+n).
+func (a *Assembler) appendPreGrants(ru, first, n int, to []placing.Ref) []placing.Ref {
 	for slot := first; slot < first+n; slot++ {
 		to = append(to, placing.Ref(a.refs[slot*a.rus+ru]))
 	}
@@ -300,60 +300,62 @@ func (a *Assembler) standing(ru, first, n int, to []placing.Ref) []placing.Ref {
 func (a *Assembler) discard(slots []uint32) {
 	for _, i := range slots {
 		if phase := a.slots[i].phase; invariants.Enabled {
-			invariants.Check(phase == whole, "slot %d was discarded while %s", i, phase)
+			invariants.Check(phase == complete, "slot %d was discarded while %s", i, phase)
 		}
 		a.free(int(i))
 	}
 	a.stats.DiscardedMEPs += uint64(len(slots))
-	a.held = 0 // what was held is told with them
+	a.heldOutcomes = 0 // what was held is told with them
 }
 
-// Hold notes that an outcome is there to be told, and reports whether that can wait: until as many slots as the group
+// HoldOutcome notes that an outcome is there to be told, and reports whether that can wait: until as many slots as the group
 // has can be given back together, and only while other MEPs are under way, whose outcomes will come.
-func (a *Assembler) Hold() bool {
-	if a.held++; a.held < a.group && a.busy > 0 {
+func (a *Assembler) HoldOutcome() bool {
+	if a.heldOutcomes++; a.heldOutcomes < a.releaseGroup && a.busySlots > 0 {
 		return true
 	}
-	a.held = 0
+	a.heldOutcomes = 0
 	return false
 }
 
-// MEP describes what a slot holds.
+// AssembleMEP describes what a slot holds.
 type MEP struct {
 	MEP     uint64
 	Attempt uint32
 	Size    int // bytes, header included
 }
 
-// Slot describes a slot's MEP. What it says of a whole one stays so until Finish, Discard or abandon.
+// Slot describes a slot's AssembleMEP. What it says of a whole one stays so until Finish, Discard or abandon.
 func (a *Assembler) Slot(i int) MEP {
 	s := &a.slots[i]
 	m := MEP{MEP: s.mep, Attempt: s.attempt, Size: s.size}
-	if last := a.rus - 1; a.stands() && s.phase == whole {
-		m.Size = a.owned[last].offset + int(a.placed[i*a.rus+last])
+	if last := a.rus - 1; a.isPreGranted() && s.phase == complete {
+		m.Size = a.preGranted[last].offset + int(a.placed[i*a.rus+last])
 	}
 	return m
 }
 
 // A mfpPlace is where one MFP lies in a slot, and what it should look like.
 type mfpPlace struct {
-	Source uint16
-	RU     uint16 // whose it is, by index
-	Offset int    // from the slot's start, bytes
-	Size   int
-	CRC    uint32
-	Made   bool // here, of missing fragments
+	Source    uint16
+	RU        uint16 // whose it is, by index
+	Offset    int    // from the slot's start, bytes
+	Size      int
+	CRC       uint32
+	Synthetic bool // here, of missing fragments
 }
 
-// landed appends where each MFP of a slot lies, in order of source id, of those parts whose bytes are all in. Sources
+// appendPlacedMFPs appends where each MFP of a slot lies, in order of source id, of those parts whose bytes are all in. Sources
 // are numbered through the readout units. Where windows stand the entries tell that, which lie in the slot.
-func (a *Assembler) landed(i int, to []mfpPlace) []mfpPlace { return a.places(i, to, false) }
+func (a *Assembler) appendPlacedMFPs(i int, to []mfpPlace) []mfpPlace {
+	return a.appendMFPPlaces(i, to, false)
+}
 
-// places is landed, or where each MFP will lie.
-func (a *Assembler) places(i int, to []mfpPlace, all bool) []mfpPlace {
+// appendMFPPlaces is landed, or where each MFP will lie.
+func (a *Assembler) appendMFPPlaces(i int, to []mfpPlace, withPending bool) []mfpPlace {
 	source := uint16(0)
-	for ru, p := range of(a, a.parts, i) {
-		if !all && !a.inPlace(i, ru) {
+	for ru, p := range slotRow(a, a.parts, i) {
+		if !withPending && !a.partInPlace(i, ru) {
 			source += uint16(p.streams)
 			continue
 		}
@@ -373,24 +375,24 @@ func (a *Assembler) places(i int, to []mfpPlace, all bool) []mfpPlace {
 	return to
 }
 
-// inPlace tells that all bytes of an announced part are in. No part is empty.
-func (a *Assembler) inPlace(slot, ru int) bool {
+// partInPlace tells that all bytes of an announced part are in. No part is empty.
+func (a *Assembler) partInPlace(slot, ru int) bool {
 	at := slot*a.rus + ru
 	return int(a.placed[at]) == a.parts[at].size
 }
 
-// refsOf appends the windows of a slot that end with its MEP.
-func (a *Assembler) refsOf(i int, to []shmem.Ref) []shmem.Ref {
-	if a.stands() {
+// appendMEPRefs appends the windows of a slot that end with its AssembleMEP.
+func (a *Assembler) appendMEPRefs(i int, to []shmem.Ref) []shmem.Ref {
+	if a.isPreGranted() {
 		return to
 	}
-	return appendSet(to, of(a, a.refs, i))
+	return appendNonZero(to, slotRow(a, a.refs, i))
 }
 
-// allRefs appends every window.
-func (a *Assembler) allRefs(to []shmem.Ref) []shmem.Ref { return appendSet(to, a.refs) }
+// appendAllRefs appends every window.
+func (a *Assembler) appendAllRefs(to []shmem.Ref) []shmem.Ref { return appendNonZero(to, a.refs) }
 
-func appendSet(to, refs []shmem.Ref) []shmem.Ref {
+func appendNonZero(to, refs []shmem.Ref) []shmem.Ref {
 	for _, ref := range refs {
 		if ref != (shmem.Ref{}) {
 			to = append(to, ref)
@@ -402,7 +404,7 @@ func appendSet(to, refs []shmem.Ref) []shmem.Ref {
 // Finish counts whole MEPs, of mfps MFPs and so many bytes in all, and makes their slots free for the next.
 func (a *Assembler) Finish(slots []uint32, mfps, bytes uint64) {
 	for _, i := range slots {
-		if phase := a.slots[i].phase; invariants.Enabled && phase != whole {
+		if phase := a.slots[i].phase; invariants.Enabled && phase != complete {
 			invariants.Check(false, "slot %d finished while %s", i, phase)
 		}
 		a.free(int(i))
@@ -412,7 +414,7 @@ func (a *Assembler) Finish(slots []uint32, mfps, bytes uint64) {
 	a.stats.Bytes += bytes
 }
 
-// abandon gives up a MEP that will not be whole, or not be written, and makes its slot free. On a free slot it does
+// abandon gives up a AssembleMEP that will not be whole, or not be written, and makes its slot free. On a free slot it does
 // nothing.
 func (a *Assembler) abandon(i int) {
 	if a.slots[i].phase != idle {
@@ -421,9 +423,9 @@ func (a *Assembler) abandon(i int) {
 	}
 }
 
-// withdraw gives up every MEP that is not whole or being decided on, since they are given to others. It calls each with
-// the slot before that is free, and returns how many slots hold a MEP still.
-func (a *Assembler) withdraw(each func(slot int)) (left int) {
+// withdraw gives up every AssembleMEP that is not whole or being decided on, since they are given to others. It calls each with
+// the slot before that is free, and returns how many slots hold a AssembleMEP still.
+func (a *Assembler) withdraw(each func(slot int)) (remaining int) {
 	for i := range a.slots {
 		switch a.slots[i].phase {
 		case idle:
@@ -432,25 +434,25 @@ func (a *Assembler) withdraw(each func(slot int)) (left int) {
 			a.stats.Withdrawn++
 			a.free(i)
 		default:
-			left++
+			remaining++
 		}
 	}
-	a.held = 0
-	return left
+	a.heldOutcomes = 0
+	return remaining
 }
 
 func (a *Assembler) free(i int) {
 	s := &a.slots[i]
-	s.phase, s.done, s.marked = idle, 0, false
-	clear(of(a, a.placed, i))
-	if !a.stands() {
-		a.busy--
+	s.phase, s.completedParts, s.marked = idle, 0, false
+	clear(slotRow(a, a.placed, i))
+	if !a.isPreGranted() {
+		a.busySlots--
 		a.pull.drop(i)
-		clear(of(a, a.refs, i))
+		clear(slotRow(a, a.refs, i))
 	}
 }
 
-// Unfinished appends the slots that hold part of a MEP.
+// Unfinished appends the slots that hold part of a AssembleMEP.
 func (a *Assembler) Unfinished(to []int) []int {
 	for i := range a.slots {
 		if a.slots[i].phase != idle {

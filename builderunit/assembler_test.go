@@ -25,15 +25,15 @@ type assemblerModel struct {
 }
 
 type modelSlot struct {
-	busy     bool // begun: at least one announcement was taken
-	ready    bool // grants are out
-	whole    bool
-	mep      uint64
-	attempt  uint32
-	sizes    [][]uint32            // by readout unit, by stream
-	messages [][]*placing.Announce // not sent yet, by readout unit
-	left     []int                 // bytes not placed, by readout unit
-	refs     []shmem.Ref
+	busy      bool // begun: at least one announcement was taken
+	ready     bool // grants are out
+	complete  bool
+	mep       uint64
+	attempt   uint32
+	sizes     [][]uint32            // by readout unit, by stream
+	messages  [][]*placing.Announce // not sent yet, by readout unit
+	remaining []int                 // bytes not placed, by readout unit
+	refs      []shmem.Ref
 }
 
 const modelSlotSize = 1 << 16
@@ -59,11 +59,11 @@ func (m *assemblerModel) plan(t *rapid.T, i int) {
 		}
 		s.sizes = append(s.sizes, rapid.SliceOfN(rapid.Uint32Range(event.MFPFixedSize, 60), n, n).Draw(t, "sizes"))
 		s.messages = append(s.messages, cut(t, ru, i, &s))
-		left := 0
+		remaining := 0
 		for _, size := range s.sizes[ru] {
-			left += padded(size)
+			remaining += padded(size)
 		}
-		s.left = append(s.left, left)
+		s.remaining = append(s.remaining, remaining)
 	}
 	m.slots[i] = s
 }
@@ -129,14 +129,14 @@ func (m *assemblerModel) grant(t *rapid.T, i int) {
 		sources += len(s.sizes[ru])
 	}
 	end := event.MEPHeaderSize(sources)
-	places := m.a.places(i, nil, true)
+	places := m.a.appendMFPPlaces(i, nil, true)
 	if len(places) != sources {
 		t.Fatalf("%d places for %d sources", len(places), sources)
 	}
 	for ru := range m.rus {
-		off, size := m.a.Part(i, ru)
-		if off != end || size != s.left[ru] {
-			t.Fatalf("readout unit %d may write %d bytes at %d, not %d at %d", ru, size, off, s.left[ru], end)
+		off, size := m.a.PartRange(i, ru)
+		if off != end || size != s.remaining[ru] {
+			t.Fatalf("readout unit %d may write %d bytes at %d, not %d at %d", ru, size, off, s.remaining[ru], end)
 		}
 		for stream, size := range s.sizes[ru] {
 			p := places[0]
@@ -156,25 +156,25 @@ func (m *assemblerModel) grant(t *rapid.T, i int) {
 		m.gen++
 		ref := shmem.Ref{Window: uint32(ru), Gen: m.gen}
 		s.refs = append(s.refs, ref)
-		if slot, asked, ok := m.a.Ask(); !ok || slot != i || asked != ru {
-			t.Fatalf("readout unit %d is asked for slot %d (%v), not %d for %d", asked, slot, ok, ru, i)
+		if slot, requested, ok := m.a.NextRequest(); !ok || slot != i || requested != ru {
+			t.Fatalf("readout unit %d is asked for slot %d (%v), not %d for %d", requested, slot, ok, ru, i)
 		}
-		m.a.Granted(i, ru, ref)
+		m.a.RecordGrant(i, ru, ref)
 	}
-	if slot, ru, ok := m.a.Ask(); ok {
+	if slot, ru, ok := m.a.NextRequest(); ok {
 		t.Fatalf("readout unit %d is asked once more, for slot %d", ru, slot)
 	}
 	if got := m.a.Slot(i); got != (MEP{MEP: s.mep, Attempt: s.attempt, Size: end}) {
 		t.Fatalf("%+v, with %d bytes", got, end)
 	}
-	if !slices.Equal(m.a.refsOf(i, nil), s.refs) {
-		t.Fatalf("windows %v, not %v", m.a.refsOf(i, nil), s.refs)
+	if !slices.Equal(m.a.appendMEPRefs(i, nil), s.refs) {
+		t.Fatalf("windows %v, not %v", m.a.appendMEPRefs(i, nil), s.refs)
 	}
 	m.want.Granted += uint64(m.rus)
 	var open uint64
 	for i := range m.slots {
-		for _, left := range m.slots[i].left {
-			if m.slots[i].ready && left > 0 {
+		for _, remaining := range m.slots[i].remaining {
+			if m.slots[i].ready && remaining > 0 {
 				open++
 			}
 		}
@@ -186,19 +186,19 @@ func (m *assemblerModel) place(t *rapid.T) {
 	i := rapid.IntRange(0, len(m.slots)-1).Draw(t, "slot")
 	ru := rapid.IntRange(0, m.rus-1).Draw(t, "ru")
 	s := &m.slots[i]
-	if !s.ready || s.left[ru] == 0 {
+	if !s.ready || s.remaining[ru] == 0 {
 		t.Skip("nothing to place")
 	}
-	n := rapid.IntRange(1, s.left[ru]).Draw(t, "bytes")
+	n := rapid.IntRange(1, s.remaining[ru]).Draw(t, "bytes")
 	if rapid.Bool().Draw(t, "all") {
-		n = s.left[ru]
+		n = s.remaining[ru]
 	}
-	if s.left[ru] -= n; s.left[ru] == 0 {
+	if s.remaining[ru] -= n; s.remaining[ru] == 0 {
 		m.want.Parts++
 	}
-	s.whole = !slices.ContainsFunc(s.left, func(left int) bool { return left > 0 })
-	if got := placed(m.a, i, ru, s.refs[ru], uint32(n)); (got == Whole) != s.whole || (got == Partly) != (s.left[ru] > 0) {
-		t.Fatalf("%v has landed, with %v bytes missing", got, s.left)
+	s.complete = !slices.ContainsFunc(s.remaining, func(remaining int) bool { return remaining > 0 })
+	if got := placed(m.a, i, ru, s.refs[ru], uint32(n)); (got == CompletedMEP) != s.complete || (got == CompletedNothing) != (s.remaining[ru] > 0) {
+		t.Fatalf("%v is in place, with %v bytes missing", got, s.remaining)
 	}
 }
 
@@ -217,22 +217,22 @@ func (m *assemblerModel) refused(t *rapid.T, f func()) {
 }
 
 // placed says, as a link does, that so many bytes of what a slot is to hold are in place.
-func placed(a *Assembler, i, ru int, ref shmem.Ref, n uint32) Landed {
+func placed(a *Assembler, i, ru int, ref shmem.Ref, n uint32) Progress {
 	var s slot
 	if i >= 0 && i < len(a.slots) {
 		s = a.slots[i]
 	}
-	landed, why := a.place(ru, &transport.Placement{Ref: ref, Length: n}, uint32(s.mep), uint8(s.attempt), uint32(i))
-	if why != noStray {
-		a.stats.Strays++
+	progress, why := a.applyPlacement(ru, &transport.Placement{Ref: ref, Length: n}, uint32(s.mep), uint8(s.attempt), uint32(i))
+	if why != placementAccepted {
+		a.stats.RejectedPlacements++
 	}
-	return landed
+	return progress
 }
 
 // finish finishes one slot, with what lies there.
 func finish(a *Assembler, slot int) {
 	mfps, bytes := uint64(0), uint64(0)
-	for _, p := range a.places(slot, nil, true) {
+	for _, p := range a.appendMFPPlaces(slot, nil, true) {
 		mfps++
 		bytes += uint64(p.Size)
 	}
@@ -305,7 +305,7 @@ func (m *assemblerModel) badPlace(t *rapid.T) {
 		ref = m.slots[i].refs[ru]
 		switch rapid.IntRange(0, 3).Draw(t, "fault") {
 		case 0:
-			n = uint32(m.slots[i].left[ru]) + 1
+			n = uint32(m.slots[i].remaining[ru]) + 1
 		case 1:
 			n = 0
 		case 2:
@@ -315,17 +315,17 @@ func (m *assemblerModel) badPlace(t *rapid.T) {
 		}
 	}
 	m.refused(t, func() {
-		if got := placed(m.a, i, ru, ref, n); got != Partly {
-			t.Fatalf("%v has landed", got)
+		if got := placed(m.a, i, ru, ref, n); got != CompletedNothing {
+			t.Fatalf("%v is in place", got)
 		}
 	})
-	m.want.Strays++
+	m.want.RejectedPlacements++
 }
 
 func (m *assemblerModel) finish(t *rapid.T) {
 	for i := range m.slots {
 		s := &m.slots[i]
-		if !s.whole {
+		if !s.complete {
 			continue
 		}
 		m.want.MEPs++
@@ -409,7 +409,7 @@ func TestHugeSizes(t *testing.T) {
 	}
 }
 
-// TestTooManySources holds that a MEP of more MFPs than its header can count is refused when it is announced.
+// TestTooManySources holds that a AssembleMEP of more MFPs than its header can count is refused when it is announced.
 func TestTooManySources(t *testing.T) {
 	a := NewAssembler(2, 1, modelSlotSize, Pull{})
 	for ru, n := range []uint16{40000, 25536} {
@@ -422,7 +422,7 @@ func TestTooManySources(t *testing.T) {
 	}
 }
 
-// circuit assembles one MEP after the other.
+// circuit assembles one AssembleMEP after the other.
 type circuit struct {
 	a     *Assembler
 	m     []placing.Announce
@@ -448,7 +448,7 @@ func newCircuit(rus int) *circuit {
 
 func (c *circuit) turn() bool {
 	slot := int(c.mep % 4)
-	ready, whole := false, false
+	ready, isComplete := false, false
 	for ru := range c.m {
 		m := &c.m[ru]
 		m.MEP, m.Slot = c.mep, uint32(slot)
@@ -457,17 +457,17 @@ func (c *circuit) turn() bool {
 			return false
 		}
 	}
-	for _, ru, ok := c.a.Ask(); ok; _, ru, ok = c.a.Ask() {
+	for _, ru, ok := c.a.NextRequest(); ok; _, ru, ok = c.a.NextRequest() {
 		ref := shmem.Ref{Window: uint32(ru), Gen: uint32(c.mep) + 1}
-		c.a.Granted(slot, ru, ref)
-		_, size := c.a.Part(slot, ru)
-		whole = placed(c.a, slot, ru, ref, uint32(size)) == Whole
+		c.a.RecordGrant(slot, ru, ref)
+		_, size := c.a.PartRange(slot, ru)
+		isComplete = placed(c.a, slot, ru, ref, uint32(size)) == CompletedMEP
 	}
-	c.place, c.refs = c.a.landed(slot, c.place[:0]), c.a.refsOf(slot, c.refs[:0])
+	c.place, c.refs = c.a.appendPlacedMFPs(slot, c.place[:0]), c.a.appendMEPRefs(slot, c.refs[:0])
 	c.slot[0] = uint32(slot)
 	c.a.Finish(c.slot[:], uint64(len(c.place)), 0)
 	c.mep++
-	return ready && whole && len(c.place) == 3*len(c.m) && len(c.refs) == len(c.m)
+	return ready && isComplete && len(c.place) == 3*len(c.m) && len(c.refs) == len(c.m)
 }
 
 func TestAssemblerDoesNotAllocate(t *testing.T) {
@@ -485,7 +485,7 @@ func TestAssemblerDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkAssembler is the whole way of a small MEP of four readout units through the core.
+// BenchmarkAssembler is the whole way of a small AssembleMEP of four readout units through the core.
 func BenchmarkAssembler(b *testing.B) {
 	c := newCircuit(4)
 	for b.Loop() {

@@ -1,6 +1,6 @@
 package builderunit
 
-// Pipeline of a MEP:
+// Pipeline of a AssembleMEP:
 //
 //	1 Announce    (parallel: a link's receiver each)    sizes into the assembler, under mu
 //	2 ask         (the receiver that brought the last)  windows granted, told to the readout units, as many as Pull
@@ -9,7 +9,7 @@ package builderunit
 //	                                                    whole joins the batch
 //	4 decide      (sequential: finisher)                of a region of interest: revoked, verified, Decide; then on with
 //	                                                    2, or over (region.go)
-//	5 finish      (sequential: finisher)                of each MEP of a batch: grants revoked, verified, header
+//	5 finish      (sequential: finisher)                of each AssembleMEP of a batch: grants revoked, verified, header
 //	                                                    written, sink
 //	6 settle      (sequential: finisher)                of the batch: slots free under mu, the scheduler told (commit.go)
 //
@@ -17,7 +17,7 @@ package builderunit
 // anything to revoke. What the sink has no time for leaves at 3, where there is a Backlog (overload.go).
 //
 // The MFPs are written once, by the network, where they stay. In place of gaps, which standing windows leave between
-// them, a sink that keeps MEPs is given a copy without. Nothing is allocated per MEP.
+// them, a sink that keeps MEPs is given a copy without. Nothing is allocated per AssembleMEP.
 
 import (
 	"context"
@@ -38,7 +38,7 @@ import (
 	"ringlet/transport"
 )
 
-// Outcome of a MEP, as the scheduler is told.
+// Outcome of a AssembleMEP, as the scheduler is told.
 type Outcome uint8
 
 // Outcomes.
@@ -49,16 +49,16 @@ const (
 	Discarded // whole, and let go since the sink could not keep up
 )
 
-// A Result is what became of a MEP; its slot is free again.
+// A Result is what became of a AssembleMEP; its slot is free again.
 type Result struct {
-	Slot    int
-	MEP     uint64
-	Attempt uint32
-	Outcome Outcome
-	Events  int       // of a MEP that was built or rejected (0 if no part of it came),
-	First   uint64    // and the id of the first of them, if it was built
-	Lacks   bool      // it was built without what readout units that were gone had of it
-	Done    time.Time // when the last byte was in place, of all that are finished together
+	Slot         int
+	MEP          uint64
+	Attempt      uint32
+	Outcome      Outcome
+	Events       int       // of a AssembleMEP that was built or rejected (0 if no part of it came),
+	FirstEvent   uint64    // and the id of the first of them, if it was built
+	PartsMissing bool      // it was built without what readout units that were gone had of it
+	CompletedAt  time.Time // when the last byte was in place, of all that are finished together
 	// Held says that the scheduler need not be told yet: another result will come that is not held.
 	Held bool
 }
@@ -75,19 +75,19 @@ type Config struct {
 	Signaler Signaler
 	RURanks  []int // rank of each readout unit, by index
 	// Layout, if not nil, is what each readout unit owns of every slot, by windows that stand for all MEPs: parts come
-	// without announcement or grant. Nil: sizes are announced and windows granted for every MEP.
+	// without announcement or grant. Nil: sizes are announced and windows granted for every AssembleMEP.
 	Layout *placing.Layout
 	// Pull says how parts are asked for where they are announced. Zero: all at once.
 	Pull Pull
-	// Decide is asked, of a MEP whose region of interest is in place, whether the rest is to be fetched. It answers by
+	// Decide is asked, of a AssembleMEP whose region of interest is in place, whether the rest is to be fetched. It answers by
 	// Region.Decide, or later by Builder.Decided: once in any case. The finisher calls it, so it is one at a time, and
 	// what is whole waits while it does; ctx is done when the unit is closed. Needed where Pull has an Interest.
 	Decide func(ctx context.Context, r *Region) error
-	// Division is the sources of each readout unit, and MostEvents the most events of a MEP: what is to be made for a
+	// Division is the sources of each readout unit, and MostEvents the most events of a AssembleMEP: what is to be made for a
 	// readout unit that is gone. Zero: none may be.
 	Division   placing.Division
 	MostEvents int
-	// Packing is the number of events in a MEP (the last may have fewer), by which a MEP proves its number where
+	// Packing is the number of events in a AssembleMEP (the last may have fewer), by which a AssembleMEP proves its number where
 	// windows stand: the first event id is the number times that. Zero: the ids are not checked.
 	Packing int
 	Run     uint32
@@ -95,9 +95,9 @@ type Config struct {
 	Pattern *pattern.Pattern // rule of the content; nil where there is none
 	Sink    sink.Sink
 	Tap     *tap.Tap // is offered the MEPs that are built, if somebody looks; nil: nobody does
-	// Lasting says that a MEP counts as built only when Sink.Flush has made it safe: the scheduler is told then, and not
+	// Durable says that a AssembleMEP counts as built only when Sink.Flush has made it safe: the scheduler is told then, and not
 	// before.
-	Lasting bool
+	Durable bool
 	// Backlog is how many whole MEPs may wait for the sink, the one that it has included; those that come then are
 	// discarded. Zero: all of them wait, and their slots with them.
 	Backlog int
@@ -105,9 +105,9 @@ type Config struct {
 	// Feedback is told what became of MEPs, each once, one call at a time; it may block. The results are valid until it
 	// returns.
 	Feedback func([]Result) error
-	// Bears is told of data that do not fit, and says whether the unit goes on without that readout unit: then its part is
+	// Tolerates is told of data that do not fit, and says whether the unit goes on without that readout unit: then its part is
 	// taken for missing. It may be called with a lock held, so it must not call the unit. Nil: it does not.
-	Bears func(*DataError) bool
+	Tolerates func(*DataError) bool
 	// Fail is called at most once, when the unit cannot go on. It must not call Close.
 	Fail func(error)
 	Log  *slog.Logger
@@ -127,15 +127,15 @@ type Builder struct {
 	wake      chan struct{} // of one place: the batch is not empty
 	wakeSpill chan struct{} // of one place: there are MEPs to be discarded
 
-	wakeRefuse chan struct{} // of one place: there are refusals
+	wakeReject chan struct{} // of one place: there are refusals
 
 	discards bool                // the sink drops everything; immutable
 	lender   sink.Lender         // the sink, where readers get MEPs where they lie; immutable
-	inSink   stopwatch.Stopwatch // of the finisher
+	sinkTime stopwatch.Stopwatch // of the finisher
 
-	finished chan struct{}       // closed when the finisher has ended
-	commit   committer           // without wake where outcomes need no flush
-	flushing stopwatch.Stopwatch // of the committer
+	finished  chan struct{}       // closed when the finisher has ended
+	commit    committer           // without wake where outcomes need no flush
+	flushTime stopwatch.Stopwatch // of the committer
 
 	closing  sync.Once
 	closeErr error // of closing
@@ -144,26 +144,26 @@ type Builder struct {
 
 	f finishing // the finisher's
 
-	telling sync.Mutex // held while the scheduler is told
+	reportMu sync.Mutex // held while the scheduler is told
 
-	mu       sync.Mutex       // guards what follows
-	asm      *Assembler       // of a slot that is whole, the finisher also reads it without mu
-	batch    []Landing        // what is complete, and not the finisher's yet
-	at       time.Time        // when the last of it became so
-	spill    []uint32         // slots whose MEPs are to be discarded
-	refusals []refusal        // MEPs whose region was rejected
-	announce placing.Announce // scratch
-	message  []byte           // scratch
-	backlog  backlog
-	settled  []uint32 // by readout unit: exclusions of this unit of which nothing comes from it any more
+	mu                 sync.Mutex       // guards what follows
+	asm                *Assembler       // of a slot that is whole, the finisher also reads it without mu
+	batch              []SlotProgress   // what is complete, and not the finisher's yet
+	completedAt        time.Time        // when the last of it became so
+	spill              []uint32         // slots whose MEPs are to be discarded
+	rejections         []rejection      // MEPs whose region was rejected
+	announce           placing.Announce // scratch
+	message            []byte           // scratch
+	backlog            backlog
+	quiescedExclusions []uint32 // by readout unit: exclusions of this unit of which nothing comes from it any more
 	// by slot: of a filter on the events of what lies there, by its region; nil where no region is judged. Of a slot that
 	// is whole the finisher's.
 	verdicts [][]filter.Verdict
 	failed   bool
 	closed   bool
 	// messages and placements that do not parse, come from ranks with no business here, or come after Close
-	rejected uint64
-	final    shmem.SlotStats // once closed: the slots may be gone
+	rejectedMessages uint64
+	finalSlots       shmem.SlotStats // once closed: the slots may be gone
 
 	missing []Missing // by readout unit
 
@@ -178,10 +178,10 @@ func New(cfg Config) (*Builder, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	b := newBuilder(cfg)
-	if err := b.assembler(); err != nil {
+	if err := b.makeAssembler(); err != nil {
 		return nil, err
 	}
-	if err := b.export(); err != nil {
+	if err := b.exportSlots(); err != nil {
 		return nil, err
 	}
 	b.start()
@@ -192,20 +192,20 @@ func New(cfg Config) (*Builder, error) {
 func newBuilder(cfg Config) *Builder {
 	n := cfg.Slots.Len()
 	b := &Builder{
-		cfg:       cfg,
-		verify:    verifier{kind: cfg.Verify, pattern: cfg.Pattern},
-		byRank:    map[int]int{},
-		backlog:   backlog{most: cfg.Backlog},
-		settled:   make([]uint32, len(cfg.RURanks)),
-		missing:   make([]Missing, len(cfg.RURanks)),
-		finished:  make(chan struct{}),
-		wake:      make(chan struct{}, 1),
-		wakeSpill: make(chan struct{}, 1),
-		batch:     make([]Landing, 0, n),
+		cfg:                cfg,
+		verify:             verifier{kind: cfg.Verify, pattern: cfg.Pattern},
+		byRank:             map[int]int{},
+		backlog:            backlog{limit: cfg.Backlog},
+		quiescedExclusions: make([]uint32, len(cfg.RURanks)),
+		missing:            make([]Missing, len(cfg.RURanks)),
+		finished:           make(chan struct{}),
+		wake:               make(chan struct{}, 1),
+		wakeSpill:          make(chan struct{}, 1),
+		batch:              make([]SlotProgress, 0, n),
 		f: finishing{
-			spare:   make([]Landing, 0, n),
-			results: make([]Result, 0, mostTogether),
-			lost:    make([]bool, len(cfg.RURanks)),
+			spare:        make([]SlotProgress, 0, n),
+			results:      make([]Result, 0, maxBatchMEPs),
+			missingUnits: make([]bool, len(cfg.RURanks)),
 		},
 	}
 	for i, rank := range cfg.RURanks {
@@ -218,9 +218,9 @@ func newBuilder(cfg Config) *Builder {
 	return b
 }
 
-// assembler gives the unit the assembler that its configuration asks for: with windows that stand, or with ones that
-// are granted for each MEP.
-func (b *Builder) assembler() error {
+// makeAssembler gives the unit the assembler that its configuration asks for: with windows that stand, or with ones that
+// are granted for each AssembleMEP.
+func (b *Builder) makeAssembler() error {
 	cfg := &b.cfg
 	n := cfg.Slots.Len()
 	switch units := cfg.Division.Units(); {
@@ -228,26 +228,26 @@ func (b *Builder) assembler() error {
 		return fmt.Errorf("the configuration gives the sources of %d readout units, and there are %d", units,
 			len(cfg.RURanks))
 	case cfg.Layout != nil:
-		if err := b.shareOut(); err != nil {
+		if err := b.makePreGrantedAssembler(); err != nil {
 			return err
 		}
-	case len(cfg.Pull.Interest) > 0 && cfg.Decide == nil:
+	case len(cfg.Pull.RegionUnits) > 0 && cfg.Decide == nil:
 		return errors.New("a region of interest is set (roi), and nothing judges it: give it a share, or set a filter")
 	default:
 		b.asm = NewAssembler(len(cfg.RURanks), n, cfg.Slots.SlotSize(), cfg.Pull)
-		if len(cfg.Pull.Interest) > 0 {
-			b.verdicts, b.wakeRefuse = make([][]filter.Verdict, n), make(chan struct{}, 1)
+		if len(cfg.Pull.RegionUnits) > 0 {
+			b.verdicts, b.wakeReject = make([][]filter.Verdict, n), make(chan struct{}, 1)
 		}
 	}
-	b.asm.absent.size = uint32(event.MFPHeaderSize(cfg.MostEvents))
+	b.asm.absent.missingMFPSize = uint32(event.MFPHeaderSize(cfg.MostEvents))
 	if cfg.Division.Units() > 0 {
 		b.asm.absent.sources = cfg.Division.Counts()
 	}
 	return nil
 }
 
-// export opens the slots to the readout units, and offers all of them. After an error nothing is exported or offered.
-func (b *Builder) export() (err error) {
+// exportSlots opens the slots to the readout units, and offers all of them. After an error nothing is exported or offered.
+func (b *Builder) exportSlots() (err error) {
 	slots, table := b.cfg.Slots, b.cfg.Table
 	pages := (len(slots.Segment().Bytes()) + shmem.PageSize - 1) / shmem.PageSize
 	var rules []shmem.PageRule
@@ -263,12 +263,12 @@ func (b *Builder) export() (err error) {
 	}
 	for i := range slots.Len() {
 		if err := slots.Offer(i); err != nil {
-			return errors.Join(err, b.takeBack(i), table.Withdraw(b.segment))
+			return errors.Join(err, b.reclaimSlots(i), table.Withdraw(b.segment))
 		}
 	}
 	if b.cfg.Layout != nil {
-		if err := b.standingGrants(); err != nil {
-			return errors.Join(err, b.takeBack(slots.Len()), table.Withdraw(b.segment))
+		if err := b.preGrantAll(); err != nil {
+			return errors.Join(err, b.reclaimSlots(slots.Len()), table.Withdraw(b.segment))
 		}
 	}
 	return nil
@@ -279,20 +279,20 @@ func (b *Builder) start() {
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.wg.Go(func() {
 		defer close(b.finished)
-		b.finisher()
+		b.runFinisher()
 	})
-	if b.cfg.Lasting {
+	if b.cfg.Durable {
 		b.commit.wake = make(chan struct{}, 1)
-		b.wg.Go(b.committing)
+		b.wg.Go(b.runCommitter)
 	}
 	if b.cfg.Backlog > 0 {
-		b.wg.Go(b.discarder)
+		b.wg.Go(b.runDiscarder)
 	}
 	if b.verdicts != nil {
-		b.wg.Go(b.refuser)
+		b.wg.Go(b.runRejecter)
 	}
 	if b.cfg.Suspend.For > 0 {
-		b.wg.Go(b.suspender)
+		b.wg.Go(b.runSuspender)
 	}
 }
 
@@ -302,21 +302,21 @@ func (b *Builder) Announce(rank int, payload []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
-		b.rejected++
+		b.rejectedMessages++
 		return errClosed
 	}
-	if b.asm.stands() {
-		b.rejected++
+	if b.asm.isPreGranted() {
+		b.rejectedMessages++
 		return fmt.Errorf("rank %d announced the sizes of a MEP, and this builder unit has granted its windows for all "+
 			"MEPs: run the same release on all nodes, and configure them again", rank)
 	}
 	if err := b.announce.Parse(payload); err != nil {
-		b.rejected++
+		b.rejectedMessages++
 		return err
 	}
 	m := &b.announce
 	if ru, ok := b.byRank[rank]; !ok || ru != int(m.RU) {
-		b.rejected++
+		b.rejectedMessages++
 		return fmt.Errorf("rank %d announced MEP %d in the name of readout unit %d", rank, m.MEP, m.RU)
 	}
 	if b.asm.lacks(int(m.RU), m.MEP) {
@@ -327,12 +327,12 @@ func (b *Builder) Announce(rank int, payload []byte) error {
 	if err != nil {
 		var refused *announceError
 		if errors.As(err, &refused) {
-			if bad := b.misannounced(refused); bad != nil && !b.bears(bad) {
+			if bad := b.announceDataError(refused); bad != nil && !b.tolerates(bad) {
 				b.failLocked(bad)
 			}
 			return err
 		}
-		if err = b.oversized(m, err); err != nil {
+		if err = b.handleOversized(m, err); err != nil {
 			b.failLocked(err)
 			return nil
 		}
@@ -346,16 +346,16 @@ func (b *Builder) Announce(rank int, payload []byte) error {
 		return nil
 	}
 	before := len(b.batch)
-	b.askLocked()
-	b.landedLocked(before)
+	b.requestPartsLocked()
+	b.submitLocked(before)
 	return nil
 }
 
-// askLocked asks for parts, until nothing is to be asked for now.
-func (b *Builder) askLocked() {
-	for slot, ru, ok := b.asm.Ask(); ok; slot, ru, ok = b.asm.Ask() {
+// requestPartsLocked asks for parts, until nothing is to be asked for now.
+func (b *Builder) requestPartsLocked() {
+	for slot, ru, ok := b.asm.NextRequest(); ok; slot, ru, ok = b.asm.NextRequest() {
 		if b.asm.lacks(ru, b.asm.slots[slot].mep) {
-			b.batch = b.asm.unasked(slot, b.batch)
+			b.batch = b.asm.skipRequest(slot, b.batch)
 			continue
 		}
 		if err := b.grant(slot, ru); err != nil {
@@ -368,12 +368,12 @@ func (b *Builder) askLocked() {
 // grant opens a readout unit's part of a slot and tells it.
 func (b *Builder) grant(slot, ru int) error {
 	mep, rank := b.asm.Slot(slot), b.cfg.RURanks[ru]
-	off, size := b.asm.Part(slot, ru)
+	off, size := b.asm.PartRange(slot, ru)
 	ref, err := b.cfg.Table.Grant(shmem.Peer(rank), b.segment, b.cfg.Slots.Offset(slot)+off, size, shmem.AccessNwrite)
 	if err != nil {
 		return fmt.Errorf("MEP %d: %w", mep.MEP, err)
 	}
-	b.asm.Granted(slot, ru, ref)
+	b.asm.RecordGrant(slot, ru, ref)
 	g := placing.Grant{
 		Slot:    uint32(slot),
 		Attempt: mep.Attempt,
@@ -400,13 +400,13 @@ func (b *Builder) PlacedMany(rank int, ps []transport.Placement) {
 	defer b.mu.Unlock()
 	ru, ok := b.byRank[rank]
 	if !ok || b.closed {
-		b.rejected += uint64(len(ps))
+		b.rejectedMessages += uint64(len(ps))
 		return
 	}
 	before := len(b.batch)
 	b.batch = b.asm.Placed(ru, ps, b.batch)
-	b.askLocked()
-	b.landedLocked(before)
+	b.requestPartsLocked()
+	b.submitLocked(before)
 }
 
 func (b *Builder) fail(err error) {

@@ -36,17 +36,17 @@ func TestBuilds(t *testing.T) {
 		}
 		for slot := range pieces {
 			got := r.result()
-			if age := time.Since(got.Done); age < 0 || age > time.Hour {
+			if age := time.Since(got.CompletedAt); age < 0 || age > time.Hour {
 				t.Errorf("done %v ago", age)
 			}
-			got.Done = time.Time{}
+			got.CompletedAt = time.Time{}
 			want := Result{
-				Slot:    slot,
-				MEP:     mep + uint64(slot),
-				Attempt: 1,
-				Outcome: Built,
-				Events:  rigPacking,
-				First:   (mep + uint64(slot)) * rigPacking,
+				Slot:       slot,
+				MEP:        mep + uint64(slot),
+				Attempt:    1,
+				Outcome:    Built,
+				Events:     rigPacking,
+				FirstEvent: (mep + uint64(slot)) * rigPacking,
 			}
 			if got != want {
 				t.Errorf("%+v, not %+v", got, want)
@@ -55,11 +55,11 @@ func TestBuilds(t *testing.T) {
 	}
 	for i, b := range r.sink.meps {
 		checkMEP(t, b, uint64(i), rigDivision.Sources())
-		r.wasWhole(i)
+		r.checkComplete(i)
 	}
 	s := r.b.Stats()
-	if s.MEPs != 6 || s.MFPs != 36 || s.Bytes != bytesWant || s.Incomplete != 0 || s.Refused != 0 || s.Strays != 0 ||
-		s.Rejected != 0 ||
+	if s.MEPs != 6 || s.MFPs != 36 || s.Bytes != bytesWant || s.Incomplete != 0 || s.Refused != 0 || s.RejectedPlacements != 0 ||
+		s.RejectedMessages != 0 ||
 		s.Announced != 18 || s.Granted != 18 || s.Slots.Builds != 6 || s.Slots.Offered != 2 {
 		t.Errorf("%+v, %d bytes expected", s, bytesWant)
 	}
@@ -76,7 +76,7 @@ func TestBuilds(t *testing.T) {
 	}
 }
 
-// checkMEP holds that b is a valid MEP of the generator's events.
+// checkMEP holds that b is a valid AssembleMEP of the generator's events.
 func checkMEP(t *testing.T, b []byte, mep uint64, sources int) {
 	t.Helper()
 	m, err := event.ParseMEP(b)
@@ -268,7 +268,7 @@ func TestRefuses(t *testing.T) {
 	}
 	r.b.Placed(2, transport.Placement{Ref: shmem.Ref{Window: 1, Gen: 1}, Imm: 0, Length: 4})
 	r.b.Placed(3, transport.Placement{Ref: shmem.Ref{Window: 1, Gen: 1}, Imm: 1 << 63, Length: 4})
-	if s := r.b.Stats(); s.Rejected != 4 || s.Refused != 1 || s.Strays != 1 || s.Announced != 0 {
+	if s := r.b.Stats(); s.RejectedMessages != 4 || s.Refused != 1 || s.RejectedPlacements != 1 || s.Announced != 0 {
 		t.Errorf("%+v", s)
 	}
 	r.build([]*piece{p, r.piece(1, 0), r.piece(2, 0)}, 0, 0)
@@ -282,13 +282,13 @@ func TestRefuses(t *testing.T) {
 		t.Error(err)
 	}
 	r.b.Placed(3, transport.Placement{Ref: shmem.Ref{Window: 1, Gen: 1}, Imm: 0, Length: 4})
-	if s := r.b.Stats(); s.Rejected != 6 {
+	if s := r.b.Stats(); s.RejectedMessages != 6 {
 		t.Errorf("%+v", s)
 	}
 }
 
-// TestCloseWithHalfBuilt closes the unit with one MEP that waits for sizes and one that waits for bytes.
-func TestCloseWithHalfBuilt(t *testing.T) {
+// TestCloseWithUnfinishedMEP closes the unit with one AssembleMEP that waits for sizes and one that waits for bytes.
+func TestCloseWithUnfinishedMEP(t *testing.T) {
 	r := newRig(t, nil)
 	r.announce(r.piece(1, 0), 0, 0)
 	pieces := []*piece{r.piece(0, 3), r.piece(1, 3), r.piece(2, 3)}
@@ -326,7 +326,7 @@ func TestCloseWhileTheSinkWaits(t *testing.T) {
 // TestEveryCloseWaits holds that no Close returns while another is under way: the slots are taken away after it.
 func TestEveryCloseWaits(t *testing.T) {
 	release := make(chan struct{})
-	r := newRig(t, func(r *rig, _ *Config) { r.sink.blocked, r.sink.deaf = make(chan struct{}), release })
+	r := newRig(t, func(r *rig, _ *Config) { r.sink.blocked, r.sink.notListening = make(chan struct{}), release })
 	r.build([]*piece{r.piece(0, 0), r.piece(1, 0), r.piece(2, 0)}, 0, 0)
 	patiently.Receive(t, r.sink.blocked)
 	var released atomic.Bool
@@ -355,7 +355,7 @@ func TestCloseDuringActivity(t *testing.T) {
 		})
 		var wg sync.WaitGroup
 		closed := make(chan struct{})
-		tokens := make([]chan Result, len(r.ranks)) // which slot is free for which MEP
+		tokens := make([]chan Result, len(r.ranks)) // which slot is free for which AssembleMEP
 		for ru := range r.ranks {
 			tokens[ru] = make(chan Result, 100)
 			tokens[ru] <- Result{Slot: 0, MEP: 0}

@@ -13,13 +13,13 @@ var errClosed = errors.New("the builder unit is closed")
 // BuilderStats are the counters of a Builder.
 type BuilderStats struct {
 	Stats
-	Suspensions uint64          `help:"times it was suspended on purpose (debug.suspend-bus)"`
-	Suspended   time.Duration   `help:"time suspended on purpose"`
-	InSink      time.Duration   `count:"sink_us" help:"time in the output; 0 where everything is thrown away"`
-	Flushing    time.Duration   `count:"flush_us" help:"time making the output safe, where outcomes wait for that"`
-	Unsafe      int             `kind:"level" help:"MEPs in the output that the scheduler has not been told of"`
-	Rejected    uint64          `help:"sizes and placements that do not parse, come from a stranger, or too late"`
-	Slots       shmem.SlotStats `count:"slots_"`
+	Suspensions      uint64          `help:"times it was suspended on purpose (debug.suspend-bus)"`
+	Suspended        time.Duration   `help:"time suspended on purpose"`
+	InSink           time.Duration   `count:"sink_us" help:"time in the output; 0 where everything is thrown away"`
+	Flushing         time.Duration   `count:"flush_us" help:"time making the output safe, where outcomes wait for that"`
+	Unsafe           int             `kind:"level" help:"MEPs in the output that the scheduler has not been told of"`
+	RejectedMessages uint64          `count:"rejected" help:"sizes and placements that do not parse, come from a stranger, or too late"`
+	Slots            shmem.SlotStats `count:"slots_"`
 }
 
 // Stats returns the counters so far.
@@ -27,13 +27,13 @@ func (b *Builder) Stats() BuilderStats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := BuilderStats{
-		Suspensions: b.suspensions,
-		Suspended:   b.suspended,
-		InSink:      b.inSink.Read(),
-		Flushing:    b.flushing.Read(),
-		Unsafe:      b.commit.untold(),
-		Rejected:    b.rejected,
-		Slots:       b.final,
+		Suspensions:      b.suspensions,
+		Suspended:        b.suspended,
+		InSink:           b.sinkTime.Read(),
+		Flushing:         b.flushTime.Read(),
+		Unsafe:           b.commit.unreported(),
+		RejectedMessages: b.rejectedMessages,
+		Slots:            b.finalSlots,
 	}
 	s.Stats = b.asm.Stats()
 	if !b.closed {
@@ -48,14 +48,14 @@ func (b *Builder) Stats() BuilderStats {
 // Free again: another Builder may be made of them. The sink and the slots stay the caller's to finish. Whoever calls it
 // while it is under way waits too, and has the same error: the slots may be taken away after it, and not before.
 func (b *Builder) Close() error {
-	b.closing.Do(func() { b.closeErr = b.end() })
+	b.closing.Do(func() { b.closeErr = b.shutDown() })
 	return b.closeErr
 }
 
-func (b *Builder) end() error {
+func (b *Builder) shutDown() error {
 	b.mu.Lock()
 	b.closed = true
-	b.final = b.cfg.Slots.Stats()
+	b.finalSlots = b.cfg.Slots.Stats()
 	b.cancel()
 	b.mu.Unlock()
 	b.wg.Wait()
@@ -65,20 +65,20 @@ func (b *Builder) end() error {
 	for _, i := range b.asm.Unfinished(nil) {
 		b.asm.abandon(i)
 	}
-	err := errors.Join(b.takeBack(b.cfg.Slots.Len()), b.cfg.Table.Withdraw(b.segment))
-	b.final = b.cfg.Slots.Stats()
+	err := errors.Join(b.reclaimSlots(b.cfg.Slots.Len()), b.cfg.Table.Withdraw(b.segment))
+	b.finalSlots = b.cfg.Slots.Stats()
 	return err
 }
 
 // revokeAll ends every grant.
 func (b *Builder) revokeAll() {
-	for _, ref := range b.asm.allRefs(nil) {
+	for _, ref := range b.asm.appendAllRefs(nil) {
 		_ = b.cfg.Table.Revoke(ref) // one that is revoked already was on its way to the sink, or its dead peer's
 	}
 }
 
-// takeBack makes the first n slots Free, whoever owns them.
-func (b *Builder) takeBack(n int) error {
+// reclaimSlots makes the first n slots Free, whoever owns them.
+func (b *Builder) reclaimSlots(n int) error {
 	var errs []error
 	for i := range n {
 		errs = append(errs, b.cfg.Slots.ForceFree(i))

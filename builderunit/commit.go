@@ -2,14 +2,14 @@ package builderunit
 
 import "sync"
 
-// Pipeline of outcomes where the output must be safe before the scheduler hears of it (Config.Lasting):
+// Pipeline of outcomes where the output must be safe before the scheduler hears of it (Config.Durable):
 //
 //	1 hold     (sequential: finisher)   what the sink has taken joins the queue
 //	2 flush    (sequential: committer)  all that is in the queue is made safe by one Sink.Flush
 //	3 tell     (sequential: committer)  the scheduler is told, so readout units let go
 //
 // While the committer flushes, the finisher goes on; what it finishes meanwhile shares the next flush. So a flush costs
-// the same for one MEP as for many, and batches grow by themselves where the disk is slow.
+// the same for one AssembleMEP as for many, and batches grow by themselves where the disk is slow.
 
 // committer is what a Builder has where outcomes wait for a flush. The zero value is ready, but for wake.
 type committer struct {
@@ -21,8 +21,8 @@ type committer struct {
 	pending int        // MEPs in queue and in the batch that is flushed or told
 }
 
-// hold takes results whose MEPs the sink has taken. The slice stays the caller's.
-func (c *committer) hold(results []Result) {
+// enqueue takes results whose MEPs the sink has taken. The slice stays the caller's.
+func (c *committer) enqueue(results []Result) {
 	c.mu.Lock()
 	c.queue = append(c.queue, results...)
 	c.pending += len(results)
@@ -30,8 +30,8 @@ func (c *committer) hold(results []Result) {
 	poke(c.wake)
 }
 
-// take gives the committer what is to be made safe. It owns the slice until the next call.
-func (c *committer) take() []Result {
+// nextBatch gives the committer what is to be made safe. It owns the slice until the next call.
+func (c *committer) nextBatch() []Result {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	batch := c.queue
@@ -39,32 +39,32 @@ func (c *committer) take() []Result {
 	return batch
 }
 
-// told says that the scheduler knows of n more, or never will.
-func (c *committer) told(n int) {
+// markReported says that the scheduler knows of n more, or never will.
+func (c *committer) markReported(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.pending -= n
 }
 
-// untold is how many results the scheduler has not been told of.
-func (c *committer) untold() int {
+// unreported is how many results the scheduler has not been told of.
+func (c *committer) unreported() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.pending
 }
 
-// outcome tells the scheduler what became of MEPs that the sink has taken: now, or when they are safe.
-func (b *Builder) outcome(results []Result) error {
+// reportWhenSafe tells the scheduler what became of MEPs that the sink has taken: now, or when they are safe.
+func (b *Builder) reportWhenSafe(results []Result) error {
 	if b.commit.wake == nil {
-		return b.tell(results)
+		return b.reportResults(results)
 	}
-	b.commit.hold(results)
+	b.commit.enqueue(results)
 	return nil
 }
 
-// committing makes outcomes safe and tells of them until the unit is closed, and then once more: what the sink has
+// runCommitter makes outcomes safe and tells of them until the unit is closed, and then once more: what the sink has
 // taken is kept whatever ends the unit.
-func (b *Builder) committing() {
+func (b *Builder) runCommitter() {
 	for open := true; open; {
 		select {
 		case <-b.finished:
@@ -81,18 +81,18 @@ func (b *Builder) committing() {
 // commitOnce makes what is in the queue safe and tells of it. What could not be made safe is not told of: it is given
 // to another builder unit, or abandoned with the run.
 func (b *Builder) commitOnce() error {
-	batch := b.commit.take()
+	batch := b.commit.nextBatch()
 	if len(batch) == 0 {
 		return nil
 	}
-	b.flushing.Start()
+	b.flushTime.Start()
 	err := b.cfg.Sink.Flush()
-	b.flushing.Stop()
+	b.flushTime.Stop()
 	if err != nil {
 		return err
 	}
-	b.telling.Lock() // from before they count as told, for Reset
-	defer b.telling.Unlock()
-	defer b.commit.told(len(batch))
-	return b.report(batch)
+	b.reportMu.Lock() // from before they count as told, for Reset
+	defer b.reportMu.Unlock()
+	defer b.commit.markReported(len(batch))
+	return b.reportResultsLocked(batch)
 }

@@ -38,29 +38,29 @@ func (g *gatedSink) Flush() error {
 	return patiently.Hold(answer)
 }
 
-func lastingRig(t *testing.T, slots int, standing bool) (r *rig, gate *gatedSink, build func(slot int, mep uint64)) {
+func durableRig(t *testing.T, slots int, preGranted bool) (r *rig, gate *gatedSink, build func(slot int, mep uint64)) {
 	t.Helper()
 	gate = &gatedSink{flushes: make(chan chan error)}
 	change := func(r *rig, c *Config) {
 		gate.catcher = r.sink
-		c.Sink, c.Lasting = gate, true
+		c.Sink, c.Durable = gate, true
 	}
-	if standing {
-		q := newStandingRig(t, slots, change)
-		return q.rig, gate, q.buildStanding
+	if preGranted {
+		q := newPreGrantedRig(t, slots, change)
+		return q.rig, gate, q.buildPreGranted
 	}
-	r = newRigOf(t, slots, change)
+	r = newRigWithSlots(t, slots, change)
 	return r, gate, func(slot int, mep uint64) {
 		first := mep * rigPacking
 		r.build([]*piece{r.piece(0, first), r.piece(1, first), r.piece(2, first)}, slot, mep)
 	}
 }
 
-// TestToldWhenSafe holds that the scheduler hears of no MEP that has not been flushed, that the unit goes on meanwhile,
+// TestReportedWhenSafe holds that the scheduler hears of no AssembleMEP that has not been flushed, that the unit goes on meanwhile,
 // and that what is finished during a flush shares the next one.
-func TestToldWhenSafe(t *testing.T) {
-	for _, standing := range []bool{false, true} {
-		r, gate, build := lastingRig(t, 3, standing)
+func TestReportedWhenSafe(t *testing.T) {
+	for _, preGranted := range []bool{false, true} {
+		r, gate, build := durableRig(t, 3, preGranted)
 		build(0, 0)
 		first := patiently.Receive(t, gate.flushes)
 		build(1, 1)
@@ -70,34 +70,34 @@ func TestToldWhenSafe(t *testing.T) {
 			case err := <-r.failed:
 				t.Fatal(err)
 			case res := <-r.results:
-				t.Fatalf("standing %v: told of MEP %d before it was safe", standing, res.MEP)
+				t.Fatalf("pre-granted %v: told of MEP %d before it was safe", preGranted, res.MEP)
 			default:
 			}
 		}
 		first <- nil
 		if got := r.result(); got.MEP != 0 || got.Outcome != Built {
-			t.Errorf("standing %v: %+v", standing, got)
+			t.Errorf("pre-granted %v: %+v", preGranted, got)
 		}
 		second := patiently.Receive(t, gate.flushes)
 		gate.mu.Lock()
 		if gate.flushing != 3 {
-			t.Errorf("standing %v: %d MEPs in the second flush, not all 3", standing, gate.flushing)
+			t.Errorf("pre-granted %v: %d MEPs in the second flush, not all 3", preGranted, gate.flushing)
 		}
 		gate.mu.Unlock()
 		second <- nil
 		if one, two := r.result(), r.result(); one.MEP != 1 || two.MEP != 2 {
-			t.Errorf("standing %v: %+v, %+v", standing, one, two)
+			t.Errorf("pre-granted %v: %+v, %+v", preGranted, one, two)
 		}
 		r.close()
 		if n := r.b.Stats().Unsafe; n != 0 {
-			t.Errorf("standing %v: %d MEPs untold in the end", standing, n)
+			t.Errorf("pre-granted %v: %d MEPs unreported in the end", preGranted, n)
 		}
 	}
 }
 
-// TestNotToldWhenNotSafe holds that a MEP whose flush fails is told to nobody, and that the unit fails.
-func TestNotToldWhenNotSafe(t *testing.T) {
-	r, gate, build := lastingRig(t, 2, false)
+// TestNotReportedWhenNotSafe holds that a AssembleMEP whose flush fails is told to nobody, and that the unit fails.
+func TestNotReportedWhenNotSafe(t *testing.T) {
+	r, gate, build := durableRig(t, 2, false)
 	build(0, 0)
 	broken := errors.New("the disk is gone")
 	patiently.Receive(t, gate.flushes) <- broken
@@ -115,7 +115,7 @@ func TestNotToldWhenNotSafe(t *testing.T) {
 
 // TestClosedBeforeSafe holds that Close makes safe what the sink has taken, and tells of it.
 func TestClosedBeforeSafe(t *testing.T) {
-	r, gate, build := lastingRig(t, 2, true)
+	r, gate, build := durableRig(t, 2, true)
 	build(0, 0)
 	first := patiently.Receive(t, gate.flushes)
 	build(1, 1)
@@ -146,7 +146,7 @@ func TestClosedBeforeSafe(t *testing.T) {
 
 // TestResetWaitsForFlush holds that Reset ends only when nothing of the time before is to be told any more.
 func TestResetWaitsForFlush(t *testing.T) {
-	r, gate, build := lastingRig(t, 2, false)
+	r, gate, build := durableRig(t, 2, false)
 	build(0, 0)
 	first := patiently.Receive(t, gate.flushes)
 	over := make(chan error)

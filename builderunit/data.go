@@ -24,21 +24,21 @@ func (e *DataError) Error() string {
 }
 func (e *DataError) Unwrap() error { return e.Cause }
 
-// bears says whether the unit goes on without what a readout unit has of a MEP.
-func (b *Builder) bears(bad *DataError) bool {
-	return b.cfg.Bears != nil && b.cfg.Division.Units() > 0 && b.cfg.Bears(bad)
+// tolerates says whether the unit goes on without what a readout unit has of a AssembleMEP.
+func (b *Builder) tolerates(bad *DataError) bool {
+	return b.cfg.Tolerates != nil && b.cfg.Division.Units() > 0 && b.cfg.Tolerates(bad)
 }
 
-// without makes the part of a readout unit anew of a whole MEP, of missing fragments, if an error says that its data do
+// replaceBadPart makes the part of a readout unit anew of a whole AssembleMEP, of missing fragments, if an error says that its data do
 // not fit and that is borne; any other error comes back. Parts that were made before are made again: they may have had
-// their events from this readout unit. It returns where the MEP lies then, which nobody else writes to, without its
+// their events from this readout unit. It returns where the AssembleMEP lies then, which nobody else writes to, without its
 // header, and moves f.places there.
-func (b *Builder) without(slot int, mep uint64, memory []byte, err error) ([]byte, error) {
+func (b *Builder) replaceBadPart(slot int, mep uint64, memory []byte, err error) ([]byte, error) {
 	var bad *DataError
-	if !errors.As(err, &bad) || !b.bears(bad) {
+	if !errors.As(err, &bad) || !b.tolerates(bad) {
 		return nil, err
 	}
-	first, n, ok := b.eventsBut(bad.RU, memory)
+	first, n, ok := b.eventRangeWithout(bad.RU, memory)
 	if !ok {
 		return nil, err // nothing is left of it
 	}
@@ -47,7 +47,7 @@ func (b *Builder) without(slot int, mep uint64, memory []byte, err error) ([]byt
 	at := event.MEPHeaderSize(len(f.places))
 	for i := range f.places {
 		p := &f.places[i]
-		size, lacks := p.Size, p.Made || int(p.RU) == bad.RU
+		size, lacks := p.Size, p.Synthetic || int(p.RU) == bad.RU
 		if lacks {
 			size = event.MFPHeaderSize(n)
 		}
@@ -56,26 +56,26 @@ func (b *Builder) without(slot int, mep uint64, memory []byte, err error) ([]byt
 		}
 		if lacks {
 			p.Size = len(event.PutMissingMFP(made[at:], p.Source, first, n))
-			p.CRC, p.Made = checksum(made[at:at+p.Size]), true
+			p.CRC, p.Synthetic = checksum(made[at:at+p.Size]), true
 		} else {
 			copy(made[at:], memory[p.Offset:p.Offset+p.Size])
 		}
 		p.Offset = at
 		at += padded(uint32(p.Size))
 	}
-	b.lack(bad.RU, mep, n)
+	b.countMissing(bad.RU, mep, n)
 	made = made[:at]
-	if !b.asm.stands() { // its windows are revoked, and a sink may lend the slot
+	if !b.asm.isPreGranted() { // its windows are revoked, and a sink may lend the slot
 		made = b.cfg.Slots.Bytes(slot)[:copy(b.cfg.Slots.Bytes(slot), made)]
 	}
 	return made, nil
 }
 
-// eventsBut is which events a whole MEP has, as the first MFP tells that was not made here and is of another readout
+// eventRangeWithout is which events a whole AssembleMEP has, as the first MFP tells that was not made here and is of another readout
 // unit.
-func (b *Builder) eventsBut(ru int, memory []byte) (first uint64, n int, ok bool) {
+func (b *Builder) eventRangeWithout(ru int, memory []byte) (first uint64, n int, ok bool) {
 	for _, p := range b.f.places {
-		if int(p.RU) == ru || p.Made || p.Size < event.MFPFixedSize {
+		if int(p.RU) == ru || p.Synthetic || p.Size < event.MFPFixedSize {
 			continue
 		}
 		first, n, err := event.MFPEvents(memory[p.Offset : p.Offset+p.Size])
@@ -86,12 +86,12 @@ func (b *Builder) eventsBut(ru int, memory []byte) (first uint64, n int, ok bool
 	return 0, 0, false
 }
 
-// lack counts that the part of a readout unit is missing in a MEP.
-func (b *Builder) lack(ru int, mep uint64, n int) {
+// countMissing counts that the part of a readout unit is missing in a AssembleMEP.
+func (b *Builder) countMissing(ru int, mep uint64, n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := &b.asm.stats
-	if b.f.lacks == 0 {
+	if b.f.missingMFPs == 0 {
 		s.Marked++
 		s.MarkedEvents += uint64(n)
 	}
@@ -99,21 +99,21 @@ func (b *Builder) lack(ru int, mep uint64, n int) {
 	mfps := b.cfg.Division.Count(ru)
 	s.MissingMFPs += uint64(mfps)
 	s.MissingFragments += uint64(mfps * n)
-	b.f.lacks += mfps
+	b.f.missingMFPs += mfps
 }
 
-// sound checks a whole MEP whose bytes are read at one place, and goes on without the parts that do not fit, as long as
-// that is borne. It returns where the MEP lies then. It ends: check names no part that was made here, and each turn
+// checkTolerantly checks a whole AssembleMEP whose bytes are read at one place, and goes on without the parts that do not fit, as long as
+// that is borne. It returns where the AssembleMEP lies then. It ends: check names no part that was made here, and each turn
 // makes one more.
-func (b *Builder) sound(slot int, mep uint64, read []byte) (sound []byte, from uint64, events int, err error) {
+func (b *Builder) checkTolerantly(slot int, mep uint64, read []byte) (sound []byte, from uint64, events int, err error) {
 	for {
 		from, events, err = b.check(mep, read)
 		if err == nil {
 			return read, from, events, nil
 		}
-		read, err = b.without(slot, mep, read, err)
+		read, err = b.replaceBadPart(slot, mep, read, err)
 		if err == nil {
-			err = b.f.tables.put(read, b.f.places)
+			err = b.f.tables.writeHeader(read, b.f.places)
 		}
 		if err != nil {
 			return nil, 0, 0, err
@@ -121,11 +121,11 @@ func (b *Builder) sound(slot int, mep uint64, read []byte) (sound []byte, from u
 	}
 }
 
-// oversized takes that a MEP fits no slot. Where one part of several alone does not, its readout unit has told a wrong
-// size: that is a DataError, or where it is borne, the part is taken for missing and the MEP fits. Any other such MEP
+// handleOversized takes that a AssembleMEP fits no slot. Where one part of several alone does not, its readout unit has told a wrong
+// size: that is a DataError, or where it is borne, the part is taken for missing and the AssembleMEP fits. Any other such AssembleMEP
 // is a mistake of the configuration. The lock is held.
-func (b *Builder) oversized(m *placing.Announce, err error) error {
-	parts := of(b.asm, b.asm.parts, int(m.Slot))
+func (b *Builder) handleOversized(m *placing.Announce, err error) error {
+	parts := slotRow(b.asm, b.asm.parts, int(m.Slot))
 	for ru := range parts {
 		if len(parts) < 2 || parts[ru].size <= b.cfg.Slots.SlotSize() {
 			continue
@@ -138,20 +138,20 @@ func (b *Builder) oversized(m *placing.Announce, err error) error {
 				"lower --packing if they are right", parts[ru].size, b.cfg.Slots.SlotSize()),
 			Cause: err,
 		}
-		if !b.bears(bad) {
+		if !b.tolerates(bad) {
 			return bad
 		}
 		for i := range parts[ru].entries {
-			parts[ru].entries[i] = placing.Entry{Size: b.asm.absent.size}
+			parts[ru].entries[i] = placing.Entry{Size: b.asm.absent.missingMFPSize}
 		}
 		err = b.asm.layOut(int(m.Slot))
 	}
 	return err
 }
 
-// misannounced is the DataError that a refused announcement makes; nil if its sizes are no reason.
-func (b *Builder) misannounced(refused *announceError) *DataError {
-	if !refused.Bad {
+// announceDataError is the DataError that a refused announcement makes; nil if its sizes are no reason.
+func (b *Builder) announceDataError(refused *announceError) *DataError {
+	if !refused.BadSize {
 		return nil
 	}
 	return &DataError{
@@ -171,8 +171,8 @@ func (b *Builder) firstSource(ru int) uint16 {
 	return uint16(b.cfg.Division.First(ru))
 }
 
-// culprit is why the sink did not take a MEP: data that do not fit, which it found, or what it says itself.
-func (b *Builder) culprit(m *sink.Meta, memory []byte, err error) error {
+// attributeSinkError is why the sink did not take a AssembleMEP: data that do not fit, which it found, or what it says itself.
+func (b *Builder) attributeSinkError(m *sink.Meta, memory []byte, err error) error {
 	var wrong *event.FormatError
 	if !errors.As(err, &wrong) && !errors.Is(err, sink.ErrMeta) {
 		return err

@@ -19,9 +19,9 @@ type accuse struct {
 
 func (a *accuse) change(kind Verify) func(*rig, *Config) {
 	return func(r *rig, c *Config) {
-		bearing(r, c)
+		tolerant(r, c)
 		c.Verify, c.Packing = kind, rigPacking
-		c.Bears = func(bad *DataError) bool {
+		c.Tolerates = func(bad *DataError) bool {
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			a.named = append(a.named, bad.RU)
@@ -39,9 +39,9 @@ func (a *accuse) want(t *testing.T, rus ...int) {
 	}
 }
 
-// TestBadDataBorne holds that what does not fit of a readout unit is taken for missing, where that is borne: the MEP is
+// TestBadDataTolerated holds that what does not fit of a readout unit is taken for missing, where that is borne: the AssembleMEP is
 // built, the others have their data in it, and the readout unit is named.
-func TestBadDataBorne(t *testing.T) {
+func TestBadDataTolerated(t *testing.T) {
 	data := event.MFPHeaderSize(rigPacking)
 	for name, tc := range map[string]struct {
 		kind   Verify
@@ -68,11 +68,11 @@ func TestBadDataBorne(t *testing.T) {
 				}
 			}
 			r.build(pieces, 0, 0)
-			if res := r.result(); res.Outcome != Built || !res.Lacks || res.Events != rigPacking {
+			if res := r.result(); res.Outcome != Built || !res.PartsMissing || res.Events != rigPacking {
 				t.Errorf("%+v", res)
 			}
 			a.want(t, rus...)
-			r.wantLacking(0, lacks...)
+			r.wantMissing(0, lacks...)
 			st := r.b.Stats()
 			if st.Marked != 1 || st.MissingMFPs != uint64(len(lacks)) ||
 				st.MFPs+st.MissingMFPs != uint64(rigDivision.Sources()) {
@@ -89,8 +89,8 @@ func TestBadDataBorne(t *testing.T) {
 
 func flip(at int) func(*piece) { return func(p *piece) { p.data[at] ^= 1 } }
 
-// TestBadDataBorneStanding is the same where windows stand, for what stands before the data, too.
-func TestBadDataBorneStanding(t *testing.T) {
+// TestBadDataToleratedPreGranted is the same where windows stand, for what stands before the data, too.
+func TestBadDataToleratedPreGranted(t *testing.T) {
 	for name, damage := range map[string]func(p *piece, head int){
 		"a byte":           func(p *piece, head int) { p.data[head+event.MFPHeaderSize(rigPacking)] ^= 1 },
 		"a size too large": func(p *piece, _ int) { p.data[2] = 1 },
@@ -100,7 +100,7 @@ func TestBadDataBorneStanding(t *testing.T) {
 		for _, rus := range [][]int{{0}, {1}, {0, 2}} {
 			t.Run(fmt.Sprintf("%s, %v", name, rus), func(t *testing.T) {
 				var a accuse
-				r := newStandingRig(t, 1, a.change(VerifyCRC))
+				r := newPreGrantedRig(t, 1, a.change(VerifyCRC))
 				var lacks []uint16
 				for ru, rank := range r.ranks {
 					p := r.part(ru, 3)
@@ -108,13 +108,13 @@ func TestBadDataBorneStanding(t *testing.T) {
 						damage(p, rigDivision.Count(ru)*placing.EntrySize)
 						lacks = append(lacks, sourcesOf(ru)...)
 					}
-					r.b.Placed(rank, r.put(p, 0, 3, 1))
+					r.b.Placed(rank, r.place(p, 0, 3, 1))
 				}
-				if res := r.result(); res.Outcome != Built || !res.Lacks {
+				if res := r.result(); res.Outcome != Built || !res.PartsMissing {
 					t.Errorf("%+v", res)
 				}
 				a.want(t, rus...)
-				r.wantLacking(0, lacks...)
+				r.wantMissing(0, lacks...)
 			})
 		}
 	}
@@ -135,14 +135,14 @@ func TestWrongSizeAnnounced(t *testing.T) {
 				_ = r.b.Announce(r.ranks[p.ru], p.announcement(0, 0, 1)) // one that is refused says so
 			}
 			a.want(t, 1)
-			must.OK(t, r.b.Gone(1))
+			must.OK(t, r.b.MarkRUGone(1))
 			for _, ru := range []int{0, 2} {
 				if v := r.write(pieces[ru], r.net.grant(r.ranks[ru], 0), 0, len(pieces[ru].data)); v != 0 {
 					t.Fatal(v)
 				}
 			}
 			r.result()
-			r.wantLacking(0, sourcesOf(1)...)
+			r.wantMissing(0, sourcesOf(1)...)
 		})
 	}
 }

@@ -13,52 +13,52 @@ import (
 	"ringlet/shmem"
 )
 
-// What follows is the finisher's. A window that stands for all MEPs stands while a MEP is read: a readout unit that is
+// What follows is the finisher's. A window that stands for all MEPs stands while a AssembleMEP is read: a readout unit that is
 // not correct may go on writing. So what is parsed, and what is kept, is checked in the scratch, after the copy: what
 // was verified is what is written. In place nothing is read but for a CRC, and headers whose every field is read once.
-// A window that was granted for one MEP is revoked before.
+// A window that was granted for one AssembleMEP is revoked before.
 
 // How many MEPs are settled together at most: a quarter of the slots, so that the scheduler has slots to give out again
-// while the rest of a long batch is verified, but not fewer than leastTogether and not more than mostTogether. What a
+// while the rest of a long batch is verified, but not fewer than minBatchMEPs and not more than maxBatchMEPs. What a
 // batch costs (two locks, a breath, a message, 3 µs or so) is lost among so many.
 const (
-	leastTogether = 256
-	mostTogether  = 1024
+	minBatchMEPs = 256
+	maxBatchMEPs = 1024
 )
 
-// together is how many MEPs are settled together at most. A sink that keeps MEPs may hold the finisher up for as long
-// as its reader or its disk likes; the outcome of a MEP that it has taken does not wait for that.
-func (b *Builder) together() int {
+// batchLimit is how many MEPs are settled together at most. A sink that keeps MEPs may hold the finisher up for as long
+// as its reader or its disk likes; the outcome of a AssembleMEP that it has taken does not wait for that.
+func (b *Builder) batchLimit() int {
 	if b.discards {
-		return min(mostTogether, max(leastTogether, b.cfg.Slots.Len()/4))
+		return min(maxBatchMEPs, max(minBatchMEPs, b.cfg.Slots.Len()/4))
 	}
 	return 1
 }
 
 // finishing is the finisher's scratch.
 type finishing struct {
-	spare       []Landing // taken in turns with batch
-	places      []mfpPlace
-	refs        []shmem.Ref
-	mfps        [][]byte
-	tables      headerTables
-	packed      []byte
-	slots       []uint32 // of results
-	results     []Result
-	count, size uint64 // MFPs and their bytes, in results
-	asked       Region // that is being handed to Decide
-	all         []mfpPlace
-	region      []byte // a Region as a MEP
-	seen        uint   // means nothing: it makes lookAt look
+	spare         []SlotProgress // taken in turns with batch
+	places        []mfpPlace
+	refs          []shmem.Ref
+	mfps          [][]byte
+	tables        headerTables
+	packed        []byte
+	slots         []uint32 // of results
+	results       []Result
+	count, size   uint64 // MFPs and their bytes, in results
+	pendingRegion Region // that is being handed to Decide
+	allPlaces     []mfpPlace
+	regionMEP     []byte // a Region as a AssembleMEP
+	prefetched    uint   // means nothing: it makes prefetch look
 
-	// of the MEP in hand, if it is marked
-	lost  []bool       // by readout unit: its part was made here
-	lacks int          // MFPs that were
-	bad   []*DataError // parts whose entries do not fit, where windows stand
+	// of the AssembleMEP in hand, if it is marked
+	missingUnits []bool       // by readout unit: its part was made here
+	missingMFPs  int          // MFPs that were
+	badParts     []*DataError // parts whose entries do not fit, where windows stand
 }
 
-// finisher decides on MEPs and completes them, a batch after the other.
-func (b *Builder) finisher() {
+// runFinisher decides on MEPs and completes them, a batch after the other.
+func (b *Builder) runFinisher() {
 	for {
 		select {
 		case <-b.ctx.Done():
@@ -66,13 +66,13 @@ func (b *Builder) finisher() {
 		case <-b.wake:
 		}
 		b.mu.Lock()
-		batch, at := b.batch, b.at
+		batch, at := b.batch, b.completedAt
 		b.batch, b.f.spare = b.f.spare[:0], batch
 		b.mu.Unlock()
 		for len(batch) > 0 && b.ctx.Err() == nil {
-			n := min(len(batch), b.together())
+			n := min(len(batch), b.batchLimit())
 			b.gate.Lock()
-			err := b.finishMany(batch[:n], at)
+			err := b.finishBatch(batch[:n], at)
 			b.gate.Unlock()
 			if err != nil {
 				b.fail(err)
@@ -85,17 +85,17 @@ func (b *Builder) finisher() {
 	}
 }
 
-// finishMany finishes MEPs and settles them. Those before one that fails have their outcome.
-func (b *Builder) finishMany(batch []Landing, at time.Time) error {
+// finishBatch finishes MEPs and settles them. Those before one that fails have their outcome.
+func (b *Builder) finishBatch(batch []SlotProgress, at time.Time) error {
 	f := &b.f
 	f.slots, f.results, f.count, f.size = f.slots[:0], f.results[:0], 0, 0
 	var failed error
 	for i, l := range batch {
-		if i%glance == 0 && b.asm.stands() && b.verify.kind == VerifyOff {
-			b.lookAt(batch[i:min(i+glance, len(batch))])
+		if i%prefetchMEPs == 0 && b.asm.isPreGranted() && b.verify.kind == VerifyOff {
+			b.prefetch(batch[i:min(i+prefetchMEPs, len(batch))])
 		}
-		if l.Landed == Interest {
-			failed = b.decide(int(l.Slot), at)
+		if l.Progress == CompletedRegion {
+			failed = b.decideRegion(int(l.Slot), at)
 		} else {
 			failed = b.finish(int(l.Slot), at)
 		}
@@ -106,73 +106,73 @@ func (b *Builder) finishMany(batch []Landing, at time.Time) error {
 	if len(f.slots) == 0 {
 		return failed
 	}
-	return errors.Join(failed, b.settle())
+	return errors.Join(failed, b.releaseBatch())
 }
 
-// glance is how many MEPs are looked at before the first of them is finished. Their entries are in another core's
-// cache, and a processor waits for sixteen of them hardly longer than for one: 65 ns per MEP became 40 (quic, 2
+// prefetchMEPs is how many MEPs are looked at before the first of them is finished. Their entries are in another core's
+// cache, and a processor waits for sixteen of them hardly longer than for one: 65 ns per AssembleMEP became 40 (quic, 2
 // readout units, 128 B, 2-core VM, 2026-11-21). Where MEPs are verified nothing is gained: reading one brings in the
 // next.
-const glance = 16
+const prefetchMEPs = 16
 
-// lookAt brings what is needed of MEPs into this core's cache.
-func (b *Builder) lookAt(batch []Landing) {
+// prefetch brings what is needed of MEPs into this core's cache.
+func (b *Builder) prefetch(batch []SlotProgress) {
 	for _, l := range batch {
 		memory := b.cfg.Slots.Bytes(int(l.Slot))
-		for ru := range b.asm.owned {
-			b.f.seen += uint(memory[b.asm.owned[ru].offset])
+		for ru := range b.asm.preGranted {
+			b.f.prefetched += uint(memory[b.asm.preGranted[ru].offset])
 		}
 	}
 }
 
-// settle gives slots back and tells the scheduler of what was finished.
-func (b *Builder) settle() error {
+// releaseBatch gives slots back and tells the scheduler of what was finished.
+func (b *Builder) releaseBatch() error {
 	f := &b.f
-	if b.stays() {
+	if b.keepsSlotsOffered() {
 		if err := b.cfg.Slots.Recycle(f.slots); err != nil {
 			return err
 		}
 	}
 	b.mu.Lock()
 	b.asm.Finish(f.slots, f.count, f.size)
-	b.backlog.leave(len(f.slots))
+	b.backlog.release(len(f.slots))
 	b.mu.Unlock()
-	return b.outcome(f.results)
+	return b.reportWhenSafe(f.results)
 }
 
-// take closes to the network what is in place of a slot, and returns what lies there.
-func (b *Builder) take(slot int) (MEP, []byte, error) {
+// sealSlot closes to the network what is in place of a slot, and returns what lies there.
+func (b *Builder) sealSlot(slot int) (MEP, []byte, error) {
 	f := &b.f
-	f.lacks, f.bad = 0, f.bad[:0]
-	if b.asm.stands() {
+	f.missingMFPs, f.badParts = 0, f.badParts[:0]
+	if b.asm.isPreGranted() {
 		mep := b.asm.Slot(slot)
-		if b.asm.marked(slot) {
-			if err := b.complete(slot, &mep, b.cfg.Slots.Bytes(slot)); err != nil {
+		if b.asm.isMarked(slot) {
+			if err := b.fillMissing(slot, &mep, b.cfg.Slots.Bytes(slot)); err != nil {
 				return mep, nil, err
 			}
 		}
 		memory := b.cfg.Slots.Bytes(slot)[:mep.Size]
-		b.findPlaces(slot, mep.MEP, memory)
+		b.parseEntries(slot, mep.MEP, memory)
 		var err error
-		for _, bad := range f.bad {
-			if memory, err = b.without(slot, mep.MEP, memory, bad); err != nil {
+		for _, bad := range f.badParts {
+			if memory, err = b.replaceBadPart(slot, mep.MEP, memory, bad); err != nil {
 				break
 			}
 		}
 		return mep, memory, err
 	}
 	b.mu.Lock()
-	mep, marked := b.asm.Slot(slot), b.asm.marked(slot)
-	f.places, f.refs = b.asm.landed(slot, f.places[:0]), b.asm.refsOf(slot, f.refs[:0])
+	mep, marked := b.asm.Slot(slot), b.asm.isMarked(slot)
+	f.places, f.refs = b.asm.appendPlacedMFPs(slot, f.places[:0]), b.asm.appendMEPRefs(slot, f.refs[:0])
 	b.mu.Unlock()
 	if err := b.revoke(mep.MEP, f.refs); err != nil || !marked {
 		return mep, b.cfg.Slots.Bytes(slot)[:mep.Size], err
 	}
-	err := b.complete(slot, &mep, b.cfg.Slots.Bytes(slot))
+	err := b.fillMissing(slot, &mep, b.cfg.Slots.Bytes(slot))
 	return mep, b.cfg.Slots.Bytes(slot)[:mep.Size], err
 }
 
-// revoke ends what was granted for a MEP.
+// revoke ends what was granted for a AssembleMEP.
 func (b *Builder) revoke(mep uint64, refs []shmem.Ref) error {
 	for _, ref := range refs {
 		if err := b.cfg.Table.Revoke(ref); err != nil {
@@ -182,62 +182,62 @@ func (b *Builder) revoke(mep uint64, refs []shmem.Ref) error {
 	return nil
 }
 
-// finish checks a whole MEP, writes its header and hands it to the sink.
+// finish checks a whole AssembleMEP, writes its header and hands it to the sink.
 func (b *Builder) finish(slot int, at time.Time) error {
 	f := &b.f
-	mep, memory, err := b.take(slot)
+	mep, memory, err := b.sealSlot(slot)
 	if err != nil {
 		return err
 	}
-	read, looked := memory, b.cfg.Tap.Wanted()
+	read, looked := memory, b.cfg.Tap.HasViewers()
 	shown := looked && b.cfg.Tap.Due(at)
-	if err = f.tables.put(memory, f.places); err == nil && b.asm.stands() && (b.copies() || shown) {
-		b.scratch()
+	if err = f.tables.writeHeader(memory, f.places); err == nil && b.asm.isPreGranted() && (b.needsCopy() || shown) {
+		b.ensureScratch()
 		read, err = f.pack(memory)
 	}
 	if err != nil {
 		return fmt.Errorf("header of MEP %d: %w", mep.MEP, err)
 	}
-	sound, first, events, err := b.sound(slot, mep.MEP, read)
+	sound, first, events, err := b.checkTolerantly(slot, mep.MEP, read)
 	if err != nil {
 		return err
 	}
-	if read = sound; f.lacks > 0 {
+	if read = sound; f.missingMFPs > 0 {
 		memory = sound
 	}
 	meta := sink.Meta{
-		Run:        b.cfg.Run,
-		MEP:        mep.MEP,
-		FirstEvent: first,
-		Events:     events,
-		Attempt:    mep.Attempt,
-		Whole:      at,
+		Run:         b.cfg.Run,
+		MEP:         mep.MEP,
+		FirstEvent:  first,
+		Events:      events,
+		Attempt:     mep.Attempt,
+		CompletedAt: at,
 	}
 	if b.verdicts != nil {
 		meta.Verdicts = b.verdicts[slot]
 	}
 	if looked {
-		b.show(shown, at, meta, read)
+		b.offerToTap(shown, at, meta, read)
 	}
-	if b.stays() {
+	if b.keepsSlotsOffered() {
 		err = b.cfg.Sink.Write(b.ctx, meta, memory)
 	} else {
-		err = b.hand(slot, meta, read)
+		err = b.handToSink(slot, meta, read)
 	}
 	if err != nil {
-		return b.culprit(&meta, read, err)
+		return b.attributeSinkError(&meta, read, err)
 	}
-	b.built(slot, &meta)
+	b.recordBuilt(slot, &meta)
 	return nil
 }
 
-// check verifies a MEP as far as is asked for, and returns which events it has, as the first part tells that was not
+// check verifies a AssembleMEP as far as is asked for, and returns which events it has, as the first part tells that was not
 // made here: the others have theirs from such a part.
 func (b *Builder) check(mep uint64, read []byte) (from uint64, events int, err error) {
 	if err := b.verify.check(mep, read, b.f.places); err != nil {
 		return 0, 0, err
 	}
-	first := &b.f.places[max(0, slices.IndexFunc(b.f.places, func(p mfpPlace) bool { return !p.Made }))]
+	first := &b.f.places[max(0, slices.IndexFunc(b.f.places, func(p mfpPlace) bool { return !p.Synthetic }))]
 	from, events, err = event.MFPEvents(read[first.Offset : first.Offset+first.Size])
 	if err != nil {
 		return 0, 0, &DataError{
@@ -255,31 +255,31 @@ func (b *Builder) check(mep uint64, read []byte) (from uint64, events int, err e
 	return from, events, nil
 }
 
-// built notes that the sink has a MEP.
-func (b *Builder) built(slot int, meta *sink.Meta) {
+// recordBuilt notes that the sink has a AssembleMEP.
+func (b *Builder) recordBuilt(slot int, meta *sink.Meta) {
 	f := &b.f
 	f.slots = append(f.slots, uint32(slot))
 	f.results = append(f.results, Result{})
 	r := &f.results[len(f.results)-1]
 	r.Slot, r.MEP, r.Attempt, r.Outcome = slot, meta.MEP, meta.Attempt, Built
-	r.Events, r.First, r.Lacks, r.Done = meta.Events, meta.FirstEvent, f.lacks > 0, meta.Whole
-	f.count += uint64(len(f.places) - f.lacks)
+	r.Events, r.FirstEvent, r.PartsMissing, r.CompletedAt = meta.Events, meta.FirstEvent, f.missingMFPs > 0, meta.CompletedAt
+	f.count += uint64(len(f.places) - f.missingMFPs)
 	for i := range f.places {
 		f.size += uint64(f.places[i].Size)
 	}
 }
 
-// stays says that slots stay offered while MEPs land, and are turned when they are finished: where windows stand, and
+// keepsSlotsOffered says that slots stay offered while MEPs land, and are turned when they are finished: where windows stand, and
 // the sink keeps nothing.
-func (b *Builder) stays() bool { return b.discards && b.asm.stands() }
+func (b *Builder) keepsSlotsOffered() bool { return b.discards && b.asm.isPreGranted() }
 
-// copies says that MEPs whose windows stand are read in the scratch: to be kept, or since they are parsed.
-func (b *Builder) copies() bool { return !b.discards || b.verify.parses() }
+// needsCopy says that MEPs whose windows stand are read in the scratch: to be kept, or since they are parsed.
+func (b *Builder) needsCopy() bool { return !b.discards || b.verify.parses() }
 
-// hand gives a MEP to the sink, and the slot back.
-func (b *Builder) hand(slot int, meta sink.Meta, read []byte) error {
+// handToSink gives a AssembleMEP to the sink, and the slot back.
+func (b *Builder) handToSink(slot int, meta sink.Meta, read []byte) error {
 	slots := b.cfg.Slots
-	if b.asm.stands() {
+	if b.asm.isPreGranted() {
 		if err := slots.Fill(slot); err != nil {
 			return err
 		}
@@ -287,18 +287,18 @@ func (b *Builder) hand(slot int, meta sink.Meta, read []byte) error {
 	if err := slots.Build(slot); err != nil {
 		return err
 	}
-	if err := b.output(slot, meta, read); err != nil {
+	if err := b.writeToSink(slot, meta, read); err != nil {
 		return err
 	}
 	return errors.Join(slots.Free(slot), slots.Offer(slot))
 }
 
-// output hands a MEP to the sink, and counts the time that takes. One that drops everything is not worth two readings
+// writeToSink hands a AssembleMEP to the sink, and counts the time that takes. One that drops everything is not worth two readings
 // of the clock.
-func (b *Builder) output(slot int, meta sink.Meta, memory []byte) error {
+func (b *Builder) writeToSink(slot int, meta sink.Meta, memory []byte) error {
 	if !b.discards {
-		b.inSink.Start()
-		defer b.inSink.Stop()
+		b.sinkTime.Start()
+		defer b.sinkTime.Stop()
 	}
 	if b.lender != nil {
 		return b.lender.Lend(b.ctx, meta, slot, memory)
@@ -306,63 +306,63 @@ func (b *Builder) output(slot int, meta sink.Meta, memory []byte) error {
 	return b.cfg.Sink.Write(b.ctx, meta, memory)
 }
 
-// tell tells the scheduler what became of MEPs.
-func (b *Builder) tell(results []Result) error {
-	b.telling.Lock()
-	defer b.telling.Unlock()
-	return b.report(results)
+// reportResults tells the scheduler what became of MEPs.
+func (b *Builder) reportResults(results []Result) error {
+	b.reportMu.Lock()
+	defer b.reportMu.Unlock()
+	return b.reportResultsLocked(results)
 }
 
-// report tells the scheduler of slots that are free. Which of them are held is settled when they are told: others that
+// reportResultsLocked tells the scheduler of slots that are free. Which of them are held is settled when they are told: others that
 // are told meanwhile may be the last whose outcome was to come. telling is held.
-func (b *Builder) report(results []Result) error {
+func (b *Builder) reportResultsLocked(results []Result) error {
 	b.mu.Lock()
 	for i := range results {
-		results[i].Held = b.asm.Hold()
+		results[i].Held = b.asm.HoldOutcome()
 	}
 	b.mu.Unlock()
 	return b.cfg.Feedback(results)
 }
 
-// findPlaces reads the entries that stand before each part. Those that do not fit are noted in f.bad, and the places of
+// parseEntries reads the entries that stand before each part. Those that do not fit are noted in f.bad, and the places of
 // that readout unit's MFPs are empty.
-func (b *Builder) findPlaces(slot int, mep uint64, memory []byte) {
+func (b *Builder) parseEntries(slot int, mep uint64, memory []byte) {
 	f := &b.f
 	f.places = f.places[:0]
-	for ru := range b.asm.owned {
+	for ru := range b.asm.preGranted {
 		first := len(f.places)
-		off, length := b.asm.Part(slot, ru)
-		bad := b.placesOf(ru, memory[off:off+length], off)
+		off, length := b.asm.PartRange(slot, ru)
+		bad := b.parsePartEntries(ru, memory[off:off+length], off)
 		if bad == nil {
 			continue
 		}
 		bad.RU, bad.MEP = ru, mep
-		f.bad, f.places = append(f.bad, bad), f.places[:first]
-		for i := range b.asm.owned[ru].sources {
+		f.badParts, f.places = append(f.badParts, bad), f.places[:first]
+		for i := range b.asm.preGranted[ru].sources {
 			f.places = append(f.places, mfpPlace{Source: uint16(first + i), RU: uint16(ru)})
 		}
 	}
 }
 
-// placesOf reads the entries of one part, which lies at an offset.
-func (b *Builder) placesOf(ru int, part []byte, off int) *DataError {
+// parsePartEntries reads the entries of one part, which lies at an offset.
+func (b *Builder) parsePartEntries(ru int, part []byte, off int) *DataError {
 	f := &b.f
-	sources := b.asm.owned[ru].sources
+	sources := b.asm.preGranted[ru].sources
 	at := sources * placing.EntrySize
 	for i := range sources {
 		source := uint16(len(f.places))
-		e := placing.EntryOf(part, i)
+		e := placing.ReadEntry(part, i)
 		if e.Size < event.MFPFixedSize || int64(e.Size) > int64(len(part)-at) {
 			return &DataError{Source: source, Reason: fmt.Sprintf(
 				"its size is told as %d bytes, and %d are left of the part of readout unit %d", e.Size, len(part)-at, ru)}
 		}
 		f.places = append(f.places, mfpPlace{
-			Source: source,
-			RU:     uint16(ru),
-			Offset: off + at,
-			Size:   int(e.Size),
-			CRC:    e.CRC,
-			Made:   f.lacks > 0 && f.lost[ru],
+			Source:    source,
+			RU:        uint16(ru),
+			Offset:    off + at,
+			Size:      int(e.Size),
+			CRC:       e.CRC,
+			Synthetic: f.missingMFPs > 0 && f.missingUnits[ru],
 		})
 		at += padded(e.Size)
 	}
@@ -373,7 +373,7 @@ func (b *Builder) placesOf(ru int, part []byte, off int) *DataError {
 	return nil
 }
 
-// pack copies a MEP without its gaps. It moves f.places there. Each byte of a part is read once; padding, which no CRC
+// pack copies a AssembleMEP without its gaps. It moves f.places there. Each byte of a part is read once; padding, which no CRC
 // covers, is made anew.
 func (f *finishing) pack(memory []byte) ([]byte, error) {
 	at := event.MEPHeaderSize(len(f.places))
@@ -385,16 +385,16 @@ func (f *finishing) pack(memory []byte) ([]byte, error) {
 		p.Offset = at
 		at += n
 	}
-	return f.packed[:at], f.tables.put(f.packed[:at], f.places)
+	return f.packed[:at], f.tables.writeHeader(f.packed[:at], f.places)
 }
 
-// headerTables are the finisher's scratch for MEP headers.
+// headerTables are the finisher's scratch for AssembleMEP headers.
 type headerTables struct {
 	sources []uint16
 	offsets []uint32
 }
 
-func (t *headerTables) put(memory []byte, places []mfpPlace) error {
+func (t *headerTables) writeHeader(memory []byte, places []mfpPlace) error {
 	t.sources, t.offsets = t.sources[:0], t.offsets[:0]
 	for _, p := range places {
 		t.sources = append(t.sources, p.Source)

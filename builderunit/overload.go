@@ -7,9 +7,9 @@ import (
 	"ringlet/shmem"
 )
 
-// Pipeline of a MEP that the sink has no time for (LHCb-EB §IV.B):
+// Pipeline of a AssembleMEP that the sink has no time for (LHCb-EB §IV.B):
 //
-//	1 PlacedMany  (parallel: receivers)     the MEP is whole, and as many as the backlog allows wait for the finisher:
+//	1 PlacedMany  (parallel: receivers)     the AssembleMEP is whole, and as many as the backlog allows wait for the finisher:
 //	                                        it is turned away, under mu
 //	2 discard     (sequential: discarder)   grants revoked, the slot is free, the scheduler is told
 //
@@ -17,28 +17,28 @@ import (
 
 // backlog is the pure core of the policy: how many whole MEPs wait for the sink, the one that it has included.
 type backlog struct {
-	most    int // 0: any number
+	limit   int // 0: any number
 	waiting int
 }
 
-// join reports whether one more may wait.
-func (l *backlog) join() bool {
-	if l.most > 0 && l.waiting >= l.most {
+// admit reports whether one more may wait.
+func (l *backlog) admit() bool {
+	if l.limit > 0 && l.waiting >= l.limit {
 		return false
 	}
 	l.waiting++
 	return true
 }
 
-// leave says that n are done with.
-func (l *backlog) leave(n int) { l.waiting -= n }
+// release says that n are done with.
+func (l *backlog) release(n int) { l.waiting -= n }
 
-// turnAway lets those MEPs of the batch, from the given index on, wait for the finisher that may, and the others not.
+// shedLocked lets those MEPs of the batch, from the given index on, wait for the finisher that may, and the others not.
 // Its caller holds mu.
-func (b *Builder) turnAway(from int) {
+func (b *Builder) shedLocked(from int) {
 	keep := from
 	for _, l := range b.batch[from:] {
-		if l.Landed == Whole && !b.backlog.join() {
+		if l.Progress == CompletedMEP && !b.backlog.admit() {
 			b.spill = append(b.spill, l.Slot)
 			continue
 		}
@@ -50,8 +50,8 @@ func (b *Builder) turnAway(from int) {
 	}
 }
 
-// discarder gives up MEPs that were turned away, as many as there are.
-func (b *Builder) discarder() {
+// runDiscarder gives up MEPs that were turned away, as many as there are.
+func (b *Builder) runDiscarder() {
 	var results []Result
 	var spare []uint32
 	var refs []shmem.Ref
@@ -62,19 +62,19 @@ func (b *Builder) discarder() {
 		case <-b.wakeSpill:
 		}
 		b.mu.Lock()
-		slots, at := b.spill, b.at
+		slots, at := b.spill, b.completedAt
 		b.spill, spare = spare[:0], slots
 		results, refs = results[:0], refs[:0]
 		for _, i := range slots {
 			mep := b.asm.Slot(int(i))
 			results = append(results, Result{
-				Slot:    int(i),
-				MEP:     mep.MEP,
-				Attempt: mep.Attempt,
-				Outcome: Discarded,
-				Done:    at,
+				Slot:        int(i),
+				MEP:         mep.MEP,
+				Attempt:     mep.Attempt,
+				Outcome:     Discarded,
+				CompletedAt: at,
 			})
-			refs = b.asm.refsOf(int(i), refs)
+			refs = b.asm.appendMEPRefs(int(i), refs)
 		}
 		b.mu.Unlock()
 		if err := b.discard(slots, refs, results); err != nil {
@@ -92,7 +92,7 @@ func (b *Builder) discard(slots []uint32, refs []shmem.Ref, results []Result) er
 		}
 	}
 	back := b.cfg.Slots.Abandon
-	if b.asm.stands() {
+	if b.asm.isPreGranted() {
 		back = b.cfg.Slots.Withdraw
 	}
 	for _, i := range slots {
@@ -100,8 +100,8 @@ func (b *Builder) discard(slots []uint32, refs []shmem.Ref, results []Result) er
 			return fmt.Errorf("discarding what is in slot %d: %w", i, err)
 		}
 	}
-	b.telling.Lock() // from before the slots count as free, for Reset
-	defer b.telling.Unlock()
+	b.reportMu.Lock() // from before the slots count as free, for Reset
+	defer b.reportMu.Unlock()
 	b.mu.Lock()
 	b.asm.discard(slots)
 	b.mu.Unlock()

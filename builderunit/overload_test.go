@@ -36,7 +36,7 @@ type overloaded struct {
 func eachPlacing(t *testing.T, backlog int, test func(*testing.T, *overloaded)) {
 	t.Run("announce", func(t *testing.T) {
 		o := &overloaded{sink: &stuck{free: make(chan struct{})}}
-		o.rig = newRigOf(t, 4, func(_ *rig, c *Config) { c.Sink, c.Backlog = o.sink, backlog })
+		o.rig = newRigWithSlots(t, 4, func(_ *rig, c *Config) { c.Sink, c.Backlog = o.sink, backlog })
 		o.build = func(slot int, mep uint64) {
 			var pieces []*piece
 			for ru := range o.ranks {
@@ -46,10 +46,10 @@ func eachPlacing(t *testing.T, backlog int, test func(*testing.T, *overloaded)) 
 		}
 		test(t, o)
 	})
-	t.Run("standing", func(t *testing.T) {
+	t.Run("pre-granted", func(t *testing.T) {
 		o := &overloaded{sink: &stuck{free: make(chan struct{})}}
-		q := newStandingRig(t, 4, func(_ *rig, c *Config) { c.Sink, c.Backlog = o.sink, backlog })
-		o.rig, o.build = q.rig, q.buildStanding
+		q := newPreGrantedRig(t, 4, func(_ *rig, c *Config) { c.Sink, c.Backlog = o.sink, backlog })
+		o.rig, o.build = q.rig, q.buildPreGranted
 		test(t, o)
 	})
 }
@@ -71,10 +71,10 @@ func TestDiscards(t *testing.T) {
 				Outcome: Discarded,
 			}
 			got := o.result()
-			if got.Done.IsZero() {
+			if got.CompletedAt.IsZero() {
 				t.Error("nobody knows when it was there")
 			}
-			if got.Done = want.Done; got != want {
+			if got.CompletedAt = want.CompletedAt; got != want {
 				t.Fatalf("the unit told %+v, not %+v", got, want)
 			}
 		}
@@ -88,7 +88,7 @@ func TestDiscards(t *testing.T) {
 			}
 		}
 		s := o.b.Stats()
-		if s.DiscardedMEPs != many-2 || s.MEPs != 3 || s.Incomplete+s.Strays+s.Rejected != 0 {
+		if s.DiscardedMEPs != many-2 || s.MEPs != 3 || s.Incomplete+s.RejectedPlacements+s.RejectedMessages != 0 {
 			t.Errorf("counted %+v", s)
 		}
 	})
@@ -136,8 +136,8 @@ func TestSuspensionsTakeTurns(t *testing.T) {
 			s := Suspension{
 				Every: every,
 				For:   last,
-				Turn:  i % of,
-				Of:    of,
+				Index: i % of,
+				Units: of,
 			}
 			begin := s.begin(i / of)
 			if begin <= over && i > 0 || begin <= 0 || begin+last != time.Duration(i+1)*every {
@@ -151,7 +151,7 @@ func TestSuspensionsTakeTurns(t *testing.T) {
 // A unit that is suspended now and then builds everything all the same.
 func TestSuspendedUnitGoesOn(t *testing.T) {
 	r := newRig(t, func(_ *rig, c *Config) {
-		c.Sink, c.Suspend = &sink.Discard{}, Suspension{Every: 2 * time.Millisecond, For: time.Millisecond, Of: 1}
+		c.Sink, c.Suspend = &sink.Discard{}, Suspension{Every: 2 * time.Millisecond, For: time.Millisecond, Units: 1}
 	})
 	for mep := uint64(0); r.b.Stats().Suspensions < 3 || mep < 10; mep++ {
 		var pieces []*piece

@@ -17,7 +17,7 @@ import (
 
 // TestPullsWithinTheWindow holds that readout units are asked one after the other, from the one that Pull says.
 func TestPullsWithinTheWindow(t *testing.T) {
-	r := newRig(t, func(_ *rig, c *Config) { c.Pull = Pull{Credit: 1, From: 1} })
+	r := newRig(t, func(_ *rig, c *Config) { c.Pull = Pull{Credit: 1, FirstUnit: 1} })
 	pieces := []*piece{r.piece(0, 0), r.piece(1, 0), r.piece(2, 0)}
 	for _, p := range pieces {
 		r.announce(p, 0, 0)
@@ -48,8 +48,8 @@ func TestPullsWithinTheWindow(t *testing.T) {
 func TestDecides(t *testing.T) {
 	shown := make(chan []uint16, 10)
 	r := newRig(t, func(_ *rig, c *Config) {
-		c.Pull = Pull{Interest: []int{2, 0}}
-		c.Decide = atOnce(func(mep uint64, mfps [][]byte) bool {
+		c.Pull = Pull{RegionUnits: []int{2, 0}}
+		c.Decide = decideAtOnce(func(mep uint64, mfps [][]byte) bool {
 			var sources []uint16
 			for _, b := range mfps {
 				m, err := event.ParseMFP(b)
@@ -95,10 +95,10 @@ func TestDecides(t *testing.T) {
 			Events:  rigPacking,
 		}
 		if mep == 1 {
-			want.Outcome, want.First = Built, mep*rigPacking
+			want.Outcome, want.FirstEvent = Built, mep*rigPacking
 		}
 		got := r.result()
-		if got.Done = (time.Time{}); got != want {
+		if got.CompletedAt = (time.Time{}); got != want {
 			t.Errorf("%+v, not %+v", got, want)
 		}
 	}
@@ -107,7 +107,7 @@ func TestDecides(t *testing.T) {
 	}
 	checkMEP(t, r.sink.meps[0], 1, rigDivision.Sources())
 	s := r.b.Stats()
-	if s.MEPs != 1 || s.RejectedMEPs != 1 || s.RejectedMFPs != 3 || s.UnaskedMFPs != 3 || s.UnaskedParts != 1 ||
+	if s.MEPs != 1 || s.RejectedMEPs != 1 || s.RejectedMFPs != 3 || s.UnrequestedMFPs != 3 || s.UnrequestedParts != 1 ||
 		s.Incomplete != 0 || s.Granted != 5 {
 		t.Errorf("%+v", s)
 	}
@@ -117,8 +117,8 @@ func TestDecides(t *testing.T) {
 	}
 }
 
-// atOnce decides on regions when it is asked.
-func atOnce(keep func(mep uint64, mfps [][]byte) bool) func(context.Context, *Region) error {
+// decideAtOnce decides on regions when it is asked.
+func decideAtOnce(keep func(mep uint64, mfps [][]byte) bool) func(context.Context, *Region) error {
 	return func(_ context.Context, r *Region) error {
 		r.Decide(keep(r.Meta.MEP, r.MFPs))
 		return nil
@@ -128,7 +128,7 @@ func atOnce(keep func(mep uint64, mfps [][]byte) bool) func(context.Context, *Re
 // awaitGrant waits for what the finisher asks for.
 func (r *rig) awaitGrant(ru int, mep uint64) placing.Grant {
 	r.t.Helper()
-	for limit := time.Now().Add(patience); time.Now().Before(limit); time.Sleep(100 * time.Microsecond) {
+	for limit := time.Now().Add(testTimeout); time.Now().Before(limit); time.Sleep(100 * time.Microsecond) {
 		if g := r.net.grant(r.ranks[ru], mep); g.Length != 0 {
 			return g
 		}
@@ -140,8 +140,8 @@ func (r *rig) awaitGrant(ru int, mep uint64) placing.Grant {
 // TestRegionIsVerified holds that nothing is decided on bytes that are not those that were sent.
 func TestRegionIsVerified(t *testing.T) {
 	r := newRig(t, func(_ *rig, c *Config) {
-		c.Pull = Pull{Interest: []int{1}}
-		c.Decide = atOnce(func(uint64, [][]byte) bool { t.Error("decided on a damaged MFP"); return false })
+		c.Pull = Pull{RegionUnits: []int{1}}
+		c.Decide = decideAtOnce(func(uint64, [][]byte) bool { t.Error("decided on a damaged MFP"); return false })
 	})
 	pieces := []*piece{r.piece(0, 0), r.piece(1, 0), r.piece(2, 0)}
 	for _, p := range pieces {
@@ -189,10 +189,10 @@ func TestHoldsOutcomes(t *testing.T) {
 	}
 }
 
-func TestInterestNeedsDecide(t *testing.T) {
+func TestRegionNeedsDecide(t *testing.T) {
 	r := newRig(t, nil)
 	r.close()
-	cfg := r.config(func(_ *rig, c *Config) { c.Pull = Pull{Interest: []int{0}} })
+	cfg := r.config(func(_ *rig, c *Config) { c.Pull = Pull{RegionUnits: []int{0}} })
 	if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "nothing judges it") {
 		t.Errorf("%v", err)
 	}
@@ -223,10 +223,10 @@ func TestAcceptShare(t *testing.T) {
 func TestPullingDoesNotAllocate(t *testing.T) {
 	const rus = 4
 	a := NewAssembler(rus, 4, 4096, Pull{
-		Credit:   2,
-		From:     1,
-		Interest: []int{2, 3},
-		Group:    2,
+		Credit:      2,
+		FirstUnit:   1,
+		RegionUnits: []int{2, 3},
+		Group:       2,
 	})
 	var done [1]uint32
 	entries := []placing.Entry{{Size: 40}}
@@ -246,23 +246,23 @@ func TestPullingDoesNotAllocate(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for _, ru, ok := a.Ask(); ok; _, ru, ok = a.Ask() {
+		for _, ru, ok := a.NextRequest(); ok; _, ru, ok = a.NextRequest() {
 			ref := shmem.Ref{Window: uint32(ru), Gen: uint32(mep) + 1}
-			a.Granted(slot, ru, ref)
-			_, size := a.Part(slot, ru)
+			a.RecordGrant(slot, ru, ref)
+			_, size := a.PartRange(slot, ru)
 			switch placed(a, slot, ru, ref, uint32(size)) {
-			case Interest:
+			case CompletedRegion:
 				if mep%2 == 0 {
 					a.Accept(slot)
 				} else {
 					a.Reject(slot)
 				}
-			case Whole:
+			case CompletedMEP:
 				done[0] = uint32(slot)
 				a.Finish(done[:], 0, 0)
 			}
 		}
-		a.Hold()
+		a.HoldOutcome()
 		mep++
 	}
 	for range 10 {

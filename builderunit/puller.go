@@ -2,116 +2,116 @@ package builderunit
 
 import "slices"
 
-// Pull says how a builder unit asks readout units for their parts of a MEP. The zero value asks for all parts at once,
+// Pull says how a builder unit asks readout units for their parts of a AssembleMEP. The zero value asks for all parts at once,
 // as soon as their sizes are known.
 type Pull struct {
 	// Credit is how many requests may be without an answer, over all MEPs. Zero: any number. One is the collector of
 	// ATLAS, which asks a source when it has the data of the one before.
 	Credit int
-	// From is the readout unit that is asked first; the others follow in the order of their indices, and round. Builder
+	// FirstUnit is the readout unit that is asked first; the others follow in the order of their indices, and round. Builder
 	// units that begin with different ones do not all ask the same.
-	From int
-	// Interest are the readout units of the region of interest: their parts are asked for first, and what they bring
+	FirstUnit int
+	// RegionUnits are the readout units of the region of interest: their parts are asked for first, and what they bring
 	// decides whether the others are asked at all. Empty: nothing is decided.
-	Interest []int
+	RegionUnits []int
 	// Group is how many slots are given back together, but where nothing else is under way. Zero: each at once.
 	Group int
 }
 
-// A puller is the pure core that turns MEPs with known sizes into requests: the oldest MEP first, one readout unit
+// A puller is the pure core that turns MEPs with known sizes into requests: the oldest AssembleMEP first, one readout unit
 // after the other, never more than its credit at a time. It belongs to an Assembler.
 type puller struct {
 	// immutable after newPuller
-	order    []int // readout units as they are asked, those of the region of interest first
-	interest int   // how many of them are asked before a decision; all where there is none to make
-	credit   int
+	order      []int // readout units as they are asked, those of the region of interest first
+	regionSize int   // how many of them are asked before a decision; all where there is none to make
+	credit     int
 
 	// MEPs of which a part is to be asked for, oldest first. With some tens of slots moving the rest costs less than any
 	// structure.
-	waiting []pull
-	next    []int // by slot: index in order of what is asked for next
-	open    []int // by slot: requests without an answer
-	asked   int   // requests without an answer
-	high    int   // most there ever were
+	waiting           []pendingMEP
+	nextIndex         []int // by slot: index in order of what is asked for next
+	outstandingBySlot []int // by slot: requests without an answer
+	outstanding       int   // requests without an answer
+	outstandingHigh   int   // most there ever were
 }
 
-// pull is a MEP in the queue.
-type pull struct {
+// pendingMEP is a AssembleMEP in the queue.
+type pendingMEP struct {
 	mep  uint64
 	slot int
 }
 
 func newPuller(p Pull, rus, slots int) puller {
 	q := puller{
-		credit:  p.Credit,
-		waiting: make([]pull, 0, slots),
-		next:    make([]int, slots),
-		open:    make([]int, slots),
-		order:   make([]int, 0, rus),
+		credit:            p.Credit,
+		waiting:           make([]pendingMEP, 0, slots),
+		nextIndex:         make([]int, slots),
+		outstandingBySlot: make([]int, slots),
+		order:             make([]int, 0, rus),
 	}
 	if q.credit == 0 {
 		q.credit = rus * slots
 	}
 	round := func(wanted bool) {
 		for i := range rus {
-			if ru := (p.From + i) % rus; slices.Contains(p.Interest, ru) == wanted {
+			if ru := (p.FirstUnit + i) % rus; slices.Contains(p.RegionUnits, ru) == wanted {
 				q.order = append(q.order, ru)
 			}
 		}
 	}
 	round(true)
-	if q.interest = len(q.order); q.interest == 0 {
-		q.interest = rus
+	if q.regionSize = len(q.order); q.regionSize == 0 {
+		q.regionSize = rus
 	}
 	round(false)
 	return q
 }
 
-// sized takes a MEP whose sizes are known.
-func (q *puller) sized(slot int, mep uint64) {
-	q.next[slot], q.open[slot] = 0, 0
-	q.queue(slot, mep)
+// add takes a AssembleMEP whose sizes are known.
+func (q *puller) add(slot int, mep uint64) {
+	q.nextIndex[slot], q.outstandingBySlot[slot] = 0, 0
+	q.enqueue(slot, mep)
 }
 
-// queue puts a MEP among those that wait, by its age.
-func (q *puller) queue(slot int, mep uint64) {
+// enqueue puts a AssembleMEP among those that wait, by its age.
+func (q *puller) enqueue(slot int, mep uint64) {
 	i := len(q.waiting)
 	for i > 0 && q.waiting[i-1].mep > mep {
 		i--
 	}
-	q.waiting = slices.Insert(q.waiting, i, pull{mep, slot})
+	q.waiting = slices.Insert(q.waiting, i, pendingMEP{mep, slot})
 }
 
-// ask makes the next request; false says that the credit is used up, or that there is nothing to ask for.
-func (q *puller) ask() (slot, ru int, ok bool) {
-	if q.asked >= q.credit || len(q.waiting) == 0 {
+// nextRequest makes the next request; false says that the credit is used up, or that there is nothing to ask for.
+func (q *puller) nextRequest() (slot, ru int, ok bool) {
+	if q.outstanding >= q.credit || len(q.waiting) == 0 {
 		return 0, 0, false
 	}
 	slot = q.waiting[0].slot
-	ru = q.order[q.next[slot]]
-	q.next[slot]++
-	q.open[slot]++
-	q.asked++
-	q.high = max(q.high, q.asked)
-	if n := q.next[slot]; n == len(q.order) || n == q.interest {
+	ru = q.order[q.nextIndex[slot]]
+	q.nextIndex[slot]++
+	q.outstandingBySlot[slot]++
+	q.outstanding++
+	q.outstandingHigh = max(q.outstandingHigh, q.outstanding)
+	if n := q.nextIndex[slot]; n == len(q.order) || n == q.regionSize {
 		q.waiting = slices.Delete(q.waiting, 0, 1)
 	}
 	return slot, ru, true
 }
 
-// answered notes that a part which was asked for is in place. It reports true when that makes the region of interest
+// completeRequest notes that a part which was asked for is in place. It reports true when that makes the region of interest
 // whole, and more could be asked for.
-func (q *puller) answered(slot int) bool {
-	q.open[slot]--
-	q.asked--
-	return q.open[slot] == 0 && q.next[slot] == q.interest && q.interest < len(q.order)
+func (q *puller) completeRequest(slot int) bool {
+	q.outstandingBySlot[slot]--
+	q.outstanding--
+	return q.outstandingBySlot[slot] == 0 && q.nextIndex[slot] == q.regionSize && q.regionSize < len(q.order)
 }
 
-// drop forgets a MEP and the requests for its parts.
+// drop forgets a AssembleMEP and the requests for its parts.
 func (q *puller) drop(slot int) {
-	q.asked -= q.open[slot]
-	q.open[slot] = 0
-	q.waiting = slices.DeleteFunc(q.waiting, func(p pull) bool { return p.slot == slot })
+	q.outstanding -= q.outstandingBySlot[slot]
+	q.outstandingBySlot[slot] = 0
+	q.waiting = slices.DeleteFunc(q.waiting, func(p pendingMEP) bool { return p.slot == slot })
 }
 
 // AcceptShare decides like a trigger that lets a share of all MEPs pass, which ones being settled by their numbers and

@@ -9,7 +9,7 @@ import (
 	"ringlet/filter"
 )
 
-// Pipeline of a MEP with a region of interest, from when the region is in place
+// Pipeline of a AssembleMEP with a region of interest, from when the region is in place
 // (docs/design/059-regions-of-interest.md):
 //
 //	1 decide   (sequential: finisher)   grants revoked, verified, handed to Config.Decide, which may answer later
@@ -20,50 +20,50 @@ import (
 //
 // While somebody decides, the finisher, the receivers and whoever asks for parts go on with other MEPs.
 
-// Region is the part of a MEP that lies in the readout units of Pull.Interest. It is valid until Config.Decide returns.
+// Region is the part of a AssembleMEP that lies in the readout units of Pull.RegionUnits. It is valid until Config.Decide returns.
 type Region struct {
-	sink.Meta          // of the MEP; Whole is when the region was in place. Events is 0 where there are no MFPs
+	sink.Meta          // of the AssembleMEP; Whole is when the region was in place. Events is 0 where there are no MFPs
 	Slot      int      // where it lies
 	MFPs      [][]byte // in order of source id: none, if all readout units of the region are gone
 
-	b *Builder
+	builder *Builder
 }
 
-// MEP makes a MEP of the region, valid until Config.Decide returns: of the sources that are not here it has MFPs whose
+// AssembleMEP makes a AssembleMEP of the region, valid until Config.Decide returns: of the sources that are not here it has MFPs whose
 // fragments are all missing, so every source has its place. False: there are no MFPs, or it would be larger than a
 // slot.
-func (r *Region) MEP() ([]byte, bool) {
-	b, f := r.b, &r.b.f
+func (r *Region) AssembleMEP() ([]byte, bool) {
+	b, f := r.builder, &r.builder.f
 	if len(r.MFPs) == 0 {
 		return nil, false
 	}
 	b.mu.Lock()
-	f.all = b.asm.places(r.Slot, f.all[:0], true)
+	f.allPlaces = b.asm.appendMFPPlaces(r.Slot, f.allPlaces[:0], true)
 	b.mu.Unlock()
 	none := event.MFPHeaderSize(r.Events)
-	size, here := event.MEPHeaderSize(len(f.all)), 0
-	for i := range f.all {
+	size, here := event.MEPHeaderSize(len(f.allPlaces)), 0
+	for i := range f.allPlaces {
 		n := none
-		if here < len(f.places) && f.places[here].Source == f.all[i].Source {
+		if here < len(f.places) && f.places[here].Source == f.allPlaces[i].Source {
 			n = f.places[here].Size
 			here++
 		}
-		f.all[i].Offset, f.all[i].Size = size, n
+		f.allPlaces[i].Offset, f.allPlaces[i].Size = size, n
 		size += padded(uint32(n))
 	}
 	if size > b.cfg.Slots.SlotSize() {
 		return nil, false
 	}
-	if cap(f.region) < size {
-		f.region = make([]byte, b.cfg.Slots.SlotSize())
+	if cap(f.regionMEP) < size {
+		f.regionMEP = make([]byte, b.cfg.Slots.SlotSize())
 	}
-	mep := f.region[:size]
-	if f.tables.put(mep, f.all) != nil {
+	mep := f.regionMEP[:size]
+	if f.tables.writeHeader(mep, f.allPlaces) != nil {
 		return nil, false
 	}
 	here = 0
-	for i := range f.all {
-		p := &f.all[i]
+	for i := range f.allPlaces {
+		p := &f.allPlaces[i]
 		if here < len(f.places) && f.places[here].Source == p.Source {
 			copy(mep[p.Offset:], r.MFPs[here])
 			here++
@@ -76,28 +76,28 @@ func (r *Region) MEP() ([]byte, bool) {
 }
 
 // Decide answers for the region: see Builder.Decided.
-func (r *Region) Decide(keep bool) { r.b.Decided(r.Meta, r.Slot, keep, nil) }
+func (r *Region) Decide(keep bool) { r.builder.ApplyDecision(r.Meta, r.Slot, keep, nil) }
 
-// Asker is who is told of verdicts on the region.
-func (r *Region) Asker() sink.Asker { return r.b }
+// Client is who is told of verdicts on the region.
+func (r *Region) Client() sink.RegionClient { return r.builder }
 
-// refusal is a MEP that is over after its region, and that nobody was told of yet.
-type refusal struct {
+// rejection is a AssembleMEP that is over after its region, and that nobody was told of yet.
+type rejection struct {
 	slot int
 	meta sink.Meta
 }
 
-// decide lets Config.Decide look at a region of interest.
-func (b *Builder) decide(slot int, at time.Time) error {
-	mep, memory, err := b.take(slot)
+// decideRegion lets Config.Decide look at a region of interest.
+func (b *Builder) decideRegion(slot int, at time.Time) error {
+	mep, memory, err := b.sealSlot(slot)
 	if err != nil {
 		return err
 	}
 	f := &b.f
 	if err := b.verify.check(mep.MEP, memory, f.places); err != nil {
 		var bad *DataError
-		if errors.As(err, &bad) && b.bears(bad) { // nobody judges it; when it is whole it goes on without that part
-			b.Decided(sink.Meta{MEP: mep.MEP, Attempt: mep.Attempt}, slot, true, nil)
+		if errors.As(err, &bad) && b.tolerates(bad) { // nobody judges it; when it is whole it goes on without that part
+			b.ApplyDecision(sink.Meta{MEP: mep.MEP, Attempt: mep.Attempt}, slot, true, nil)
 			return nil
 		}
 		return err
@@ -106,13 +106,13 @@ func (b *Builder) decide(slot int, at time.Time) error {
 	for _, p := range f.places {
 		f.mfps = append(f.mfps, memory[p.Offset:p.Offset+p.Size])
 	}
-	r := &f.asked
-	*r = Region{Slot: slot, MFPs: f.mfps, b: b}
+	r := &f.pendingRegion
+	*r = Region{Slot: slot, MFPs: f.mfps, builder: b}
 	r.Meta = sink.Meta{
-		Run:     b.cfg.Run,
-		MEP:     mep.MEP,
-		Attempt: mep.Attempt,
-		Whole:   at,
+		Run:         b.cfg.Run,
+		MEP:         mep.MEP,
+		Attempt:     mep.Attempt,
+		CompletedAt: at,
 	}
 	if len(f.mfps) > 0 { // else the readout units of the region are gone, and nothing here tells which events there are
 		m, err := event.ParseMFP(f.mfps[0])
@@ -130,64 +130,64 @@ func (b *Builder) decide(slot int, at time.Time) error {
 	return b.cfg.Decide(b.ctx, r)
 }
 
-// Decided takes, once, what Config.Decide was asked: whether a MEP is kept, and the verdicts of a filter on its events,
-// which the sink is given with the whole MEP. No verdicts: a filter before the sink has still to judge it. It does not
+// Decided takes, once, what Config.Decide was asked: whether a AssembleMEP is kept, and the verdicts of a filter on its events,
+// which the sink is given with the whole AssembleMEP. No verdicts: a filter before the sink has still to judge it. It does not
 // wait. False: the unit was closed meanwhile, or the answer is about no region that is waiting for one.
-func (b *Builder) Decided(m sink.Meta, slot int, keep bool, verdicts []filter.Verdict) bool {
+func (b *Builder) ApplyDecision(m sink.Meta, slot int, keep bool, verdicts []filter.Verdict) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed || !b.asm.awaits(slot, m.MEP, m.Attempt) {
+	if b.closed || !b.asm.awaitsDecision(slot, m.MEP, m.Attempt) {
 		return false
 	}
 	if !keep {
-		b.asm.refuse(slot)
-		b.refusals = append(b.refusals, refusal{slot, m})
-		poke(b.wakeRefuse)
+		b.asm.markRejecting(slot)
+		b.rejections = append(b.rejections, rejection{slot, m})
+		poke(b.wakeReject)
 		return true
 	}
 	b.verdicts[slot] = append(b.verdicts[slot][:0], verdicts...)
 	b.asm.Accept(slot)
 	before := len(b.batch)
-	b.askLocked()
-	b.landedLocked(before)
+	b.requestPartsLocked()
+	b.submitLocked(before)
 	return true
 }
 
-// refuser gives MEPs up whose region was rejected, as many as there are.
-func (b *Builder) refuser() {
-	var spare []refusal
+// runRejecter gives MEPs up whose region was rejected, as many as there are.
+func (b *Builder) runRejecter() {
+	var spare []rejection
 	var results []Result
 	for {
 		select {
 		case <-b.ctx.Done():
 			return
-		case <-b.wakeRefuse:
+		case <-b.wakeReject:
 		}
 		b.mu.Lock()
-		batch := b.refusals
-		b.refusals, spare = spare[:0], batch
+		batch := b.rejections
+		b.rejections, spare = spare[:0], batch
 		b.mu.Unlock()
 		results = results[:0]
 		for i := range batch {
 			m := &batch[i].meta
 			results = append(results, Result{
-				Slot:    batch[i].slot,
-				MEP:     m.MEP,
-				Attempt: m.Attempt,
-				Outcome: Rejected,
-				Events:  m.Events,
-				Done:    m.Whole,
+				Slot:        batch[i].slot,
+				MEP:         m.MEP,
+				Attempt:     m.Attempt,
+				Outcome:     Rejected,
+				Events:      m.Events,
+				CompletedAt: m.CompletedAt,
 			})
 		}
-		if err := b.refuse(results); err != nil {
+		if err := b.rejectMEPs(results); err != nil {
 			b.fail(err)
 			return
 		}
 	}
 }
 
-// refuse gives slots back and tells the scheduler.
-func (b *Builder) refuse(results []Result) error {
+// rejectMEPs gives slots back and tells the scheduler.
+func (b *Builder) rejectMEPs(results []Result) error {
 	if len(results) == 0 {
 		return nil
 	}
@@ -197,12 +197,12 @@ func (b *Builder) refuse(results []Result) error {
 			return err
 		}
 	}
-	b.telling.Lock() // from before the slots count as free, for Reset
-	defer b.telling.Unlock()
+	b.reportMu.Lock() // from before the slots count as free, for Reset
+	defer b.reportMu.Unlock()
 	b.mu.Lock()
 	for i := range results {
 		b.asm.Reject(results[i].Slot)
 	}
 	b.mu.Unlock()
-	return b.report(results)
+	return b.reportResultsLocked(results)
 }

@@ -13,25 +13,25 @@ import (
 	"ringlet/testkit/patiently"
 )
 
-// asked is a region that somebody is to decide on.
-type asked struct {
+// pendingDecision is a region that somebody is to decide on.
+type pendingDecision struct {
 	sink.Meta
-	slot  int
-	mep   []byte
-	asker sink.Asker
+	slot   int
+	mep    []byte
+	client sink.RegionClient
 }
 
 // later hands regions to the test, which decides on them.
-func later(regions chan asked) func(context.Context, *Region) error {
+func later(regions chan pendingDecision) func(context.Context, *Region) error {
 	return func(_ context.Context, r *Region) error {
-		mep, _ := r.MEP()
-		regions <- asked{r.Meta, r.Slot, slices.Clone(mep), r.Asker()}
+		mep, _ := r.AssembleMEP()
+		regions <- pendingDecision{r.Meta, r.Slot, slices.Clone(mep), r.Client()}
 		return nil
 	}
 }
 
-// region has the region of interest of a MEP, which is readout unit 1's part, in place.
-func (r *rig) region(slot int, mep uint64, regions chan asked) ([]*piece, asked) {
+// region has the region of interest of a AssembleMEP, which is readout unit 1's part, in place.
+func (r *rig) region(slot int, mep uint64, regions chan pendingDecision) ([]*piece, pendingDecision) {
 	r.t.Helper()
 	var pieces []*piece
 	for ru := range r.ranks {
@@ -56,11 +56,11 @@ func (r *rig) rest(pieces []*piece, mep uint64) {
 }
 
 // TestOthersGoOnMeanwhile holds that while a region is being judged other MEPs are judged and built, that answers come
-// in any order, that verdicts reach the sink with their MEP, and that what is rejected is told and counted as spared.
+// in any order, that verdicts reach the sink with their AssembleMEP, and that what is rejected is told and counted as spared.
 func TestOthersGoOnMeanwhile(t *testing.T) {
-	regions := make(chan asked, 10)
-	r := newRigOf(t, 3, func(_ *rig, c *Config) {
-		c.Pull, c.Decide = Pull{Interest: []int{1}}, later(regions)
+	regions := make(chan pendingDecision, 10)
+	r := newRigWithSlots(t, 3, func(_ *rig, c *Config) {
+		c.Pull, c.Decide = Pull{RegionUnits: []int{1}}, later(regions)
 	})
 	first, a := r.region(0, 0, regions)
 	second, b := r.region(1, 1, regions)
@@ -70,7 +70,7 @@ func TestOthersGoOnMeanwhile(t *testing.T) {
 		{Decision: filter.Accepted, Score: 7},
 		{Decision: filter.TimedOut},
 	}
-	if !c.asker.Decided(c.Meta, c.slot, true, verdicts) {
+	if !c.client.ApplyDecision(c.Meta, c.slot, true, verdicts) {
 		t.Error("the answer on MEP 2 was not taken")
 	}
 	clear(verdicts) // they are the judge's again
@@ -78,19 +78,19 @@ func TestOthersGoOnMeanwhile(t *testing.T) {
 	if res := r.result(); res.MEP != 2 || res.Outcome != Built {
 		t.Errorf("%+v", res)
 	}
-	if !a.asker.Decided(a.Meta, a.slot, false, nil) {
+	if !a.client.ApplyDecision(a.Meta, a.slot, false, nil) {
 		t.Error("the answer on MEP 0 was not taken")
 	}
 	if res := r.result(); res.MEP != 0 || res.Outcome != Rejected || res.Events != rigPacking {
 		t.Errorf("%+v", res)
 	}
-	b.asker.Decided(b.Meta, b.slot, true, nil)
+	b.client.ApplyDecision(b.Meta, b.slot, true, nil)
 	r.rest(second, 1)
 	if res := r.result(); res.MEP != 1 || res.Outcome != Built {
 		t.Errorf("%+v", res)
 	}
-	for _, x := range []asked{a, b, c} {
-		if x.asker.Decided(x.Meta, x.slot, true, nil) {
+	for _, x := range []pendingDecision{a, b, c} {
+		if x.client.ApplyDecision(x.Meta, x.slot, true, nil) {
 			t.Errorf("a second answer on MEP %d was taken", x.Meta.MEP)
 		}
 	}
@@ -103,17 +103,17 @@ func TestOthersGoOnMeanwhile(t *testing.T) {
 	}
 	checkMEP(t, r.sink.meps[0], 2, rigDivision.Sources())
 	want := uint64(len(first[0].data) + len(first[2].data))
-	if s := r.b.Stats(); s.SparedBytes != want || s.RejectedMEPs != 1 || s.UnaskedParts != 2 || s.MEPs != 2 {
+	if s := r.b.Stats(); s.SparedBytes != want || s.RejectedMEPs != 1 || s.UnrequestedParts != 2 || s.MEPs != 2 {
 		t.Errorf("%d bytes spared, not %d: %+v", s.SparedBytes, want, s)
 	}
 }
 
-// TestARegionIsAMEP holds that a region has the form of a MEP in which each source has its place.
+// TestARegionIsAMEP holds that a region has the form of a AssembleMEP in which each source has its place.
 func TestARegionIsAMEP(t *testing.T) {
-	regions := make(chan asked, 1)
+	regions := make(chan pendingDecision, 1)
 	r := newRig(t, func(_ *rig, c *Config) {
-		c.Pull, c.Decide = Pull{Interest: []int{1}}, func(ctx context.Context, r *Region) error {
-			if n := testing.AllocsPerRun(100, func() { _, _ = r.MEP() }); n > 0 {
+		c.Pull, c.Decide = Pull{RegionUnits: []int{1}}, func(ctx context.Context, r *Region) error {
+			if n := testing.AllocsPerRun(100, func() { _, _ = r.AssembleMEP() }); n > 0 {
 				t.Errorf("%v allocations for a region", n)
 			}
 			return later(regions)(ctx, r)
@@ -146,26 +146,26 @@ func TestARegionIsAMEP(t *testing.T) {
 		}
 		at += padded(pieces[1].entries[i-of].Size)
 	}
-	a.asker.Decided(a.Meta, a.slot, false, nil)
+	a.client.ApplyDecision(a.Meta, a.slot, false, nil)
 	r.result()
 }
 
 // TestAnswersThatComeTooLate holds that Reset waits for a region that is being judged, and that after Close an answer
 // has no effect.
 func TestAnswersThatComeTooLate(t *testing.T) {
-	regions := make(chan asked, 10)
-	r := newRig(t, func(_ *rig, c *Config) { c.Pull, c.Decide = Pull{Interest: []int{1}}, later(regions) })
+	regions := make(chan pendingDecision, 10)
+	r := newRig(t, func(_ *rig, c *Config) { c.Pull, c.Decide = Pull{RegionUnits: []int{1}}, later(regions) })
 	_, a := r.region(0, 0, regions)
 	_, b := r.region(1, 1, regions)
 	over := make(chan error, 1)
 	go func() { over <- r.b.Reset(t.Context(), 0) }()
-	a.asker.Decided(a.Meta, a.slot, true, nil)
+	a.client.ApplyDecision(a.Meta, a.slot, true, nil)
 	select {
 	case err := <-over:
 		t.Fatalf("reset while a region was being judged: %v", err)
 	default:
 	}
-	b.asker.Decided(b.Meta, b.slot, false, nil)
+	b.client.ApplyDecision(b.Meta, b.slot, false, nil)
 	must.OK(t, patiently.Receive(t, over, "Reset did not return"))
 	if res := r.result(); res.MEP != 1 || res.Outcome != Rejected {
 		t.Errorf("%+v", res)
@@ -175,27 +175,27 @@ func TestAnswersThatComeTooLate(t *testing.T) {
 	}
 	_, c := r.region(0, 5, regions)
 	r.close()
-	if c.asker.Decided(c.Meta, c.slot, true, nil) || r.b.Stats().Incomplete != 1 {
+	if c.client.ApplyDecision(c.Meta, c.slot, true, nil) || r.b.Stats().Incomplete != 1 {
 		t.Errorf("the closed unit took an answer: %+v", r.b.Stats())
 	}
 }
 
-// TestTheLastOutcomeIsNotHeld holds that whatever is told last brings all slots back, when a MEP is rejected while
+// TestTheLastOutcomeIsNotHeld holds that whatever is told last brings all slots back, when a AssembleMEP is rejected while
 // another one, built before, is still made safe.
 func TestTheLastOutcomeIsNotHeld(t *testing.T) {
-	regions := make(chan asked, 10)
+	regions := make(chan pendingDecision, 10)
 	gate := &gatedSink{flushes: make(chan chan error)}
 	r := newRig(t, func(r *rig, c *Config) {
 		gate.catcher = r.sink
-		c.Sink, c.Lasting = gate, true
-		c.Pull, c.Decide = Pull{Interest: []int{1}, Group: 8}, later(regions)
+		c.Sink, c.Durable = gate, true
+		c.Pull, c.Decide = Pull{RegionUnits: []int{1}, Group: 8}, later(regions)
 	})
 	built, a := r.region(0, 0, regions)
 	_, b := r.region(1, 1, regions)
-	a.asker.Decided(a.Meta, a.slot, true, nil)
+	a.client.ApplyDecision(a.Meta, a.slot, true, nil)
 	r.rest(built, 0)
 	flush := patiently.Receive(t, gate.flushes)
-	b.asker.Decided(b.Meta, b.slot, false, nil)
+	b.client.ApplyDecision(b.Meta, b.slot, false, nil)
 	if res := r.result(); res.MEP != 1 || res.Outcome != Rejected {
 		t.Errorf("%+v", res)
 	}

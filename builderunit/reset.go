@@ -14,31 +14,31 @@ import (
 // outcome.
 const resetEvery = 5 * time.Millisecond
 
-// Settled takes a readout unit's signal of kind placing.KindSettled: nothing of its time before so many exclusions
+// RecordQuiesced takes a readout unit's signal of kind placing.KindQuiesced: nothing of its time before so many exclusions
 // comes any more. An error says what was wrong with it; it had no effect.
-func (b *Builder) Settled(rank int, payload []byte) error {
+func (b *Builder) RecordQuiesced(rank int, payload []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	exclusions, err := placing.ParseSettled(payload)
+	exclusions, err := placing.ParseQuiesced(payload)
 	ru, ok := b.byRank[rank]
 	if err == nil && !ok {
-		err = fmt.Errorf("rank %d settled an exclusion, and holds no readout unit", rank)
+		err = fmt.Errorf("rank %d reported an exclusion as quiesced, and holds no readout unit", rank)
 	}
 	if err != nil {
-		b.rejected++
+		b.rejectedMessages++
 		return err
 	}
-	b.settled[ru] = max(b.settled[ru], exclusions)
+	b.quiescedExclusions[ru] = max(b.quiescedExclusions[ru], exclusions)
 	return nil
 }
 
 // Reset makes every slot free, for a builder unit that was excluded so many times and whose MEPs have been given to
 // others. It waits until every readout unit has settled that: what they announced and wrote before would else be taken
-// for the next MEP's. Then it gives up the MEPs that are not whole, and waits for those that are.
+// for the next AssembleMEP's. Then it gives up the MEPs that are not whole, and waits for those that are.
 func (b *Builder) Reset(ctx context.Context, exclusions uint32) error {
 	for {
-		left, err := b.withdraw(exclusions)
-		if err != nil || left == 0 {
+		remaining, err := b.tryWithdraw(exclusions)
+		if err != nil || remaining == 0 {
 			return err
 		}
 		select {
@@ -49,36 +49,36 @@ func (b *Builder) Reset(ctx context.Context, exclusions uint32) error {
 	}
 }
 
-// withdraw gives up the MEPs that are not whole, and returns how many are, or how many readout units are still to
+// tryWithdraw gives up the MEPs that are not whole, and returns how many are, or how many readout units are still to
 // settle. When there are none, none is being told of either.
-func (b *Builder) withdraw(exclusions uint32) (left int, err error) {
+func (b *Builder) tryWithdraw(exclusions uint32) (remaining int, err error) {
 	if !b.gate.TryLock() {
-		return 1, nil // a MEP is being finished, or the sink holds it up
+		return 1, nil // a AssembleMEP is being finished, or the sink holds it up
 	}
 	defer b.gate.Unlock()
-	b.telling.Lock()
-	defer b.telling.Unlock()
+	b.reportMu.Lock()
+	defer b.reportMu.Unlock()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
 		return 0, errClosed
 	}
-	for _, n := range b.settled {
+	for _, n := range b.quiescedExclusions {
 		if n < exclusions {
-			left++
+			remaining++
 		}
 	}
-	if left > 0 {
-		return left, nil
+	if remaining > 0 {
+		return remaining, nil
 	}
-	left = b.commit.untold()
-	left += b.asm.withdraw(func(slot int) {
-		err = errors.Join(err, b.revoke(b.asm.Slot(slot).MEP, b.asm.refsOf(slot, nil)), b.offerAgain(slot))
+	remaining = b.commit.unreported()
+	remaining += b.asm.withdraw(func(slot int) {
+		err = errors.Join(err, b.revoke(b.asm.Slot(slot).MEP, b.asm.appendMEPRefs(slot, nil)), b.offerAgain(slot))
 	})
-	return left, err
+	return remaining, err
 }
 
-// offerAgain makes a slot that may be filled in part free for the next MEP.
+// offerAgain makes a slot that may be filled in part free for the next AssembleMEP.
 func (b *Builder) offerAgain(slot int) error {
 	if b.cfg.Slots.State(slot) != shmem.SlotFilling {
 		return nil

@@ -12,7 +12,7 @@ import (
 )
 
 // TestReset holds that what is in part in the slots is given up, that late writes to it are refused, and that every
-// slot takes another MEP.
+// slot takes another AssembleMEP.
 func TestReset(t *testing.T) {
 	r := newRig(t, nil)
 	pieces := func(mep uint64) (all []*piece) {
@@ -51,30 +51,30 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// TestResetWaitsForSettlement holds that an announcement of the time before the exclusion, which a link has held up,
-// does not get into a slot that is free for the next MEP: Reset waits until every readout unit has said that no more of
+// TestResetWaitsUntilQuiesced holds that an announcement of the time before the exclusion, which a link has held up,
+// does not get into a slot that is free for the next AssembleMEP: Reset waits until every readout unit has said that no more of
 // them comes.
-func TestResetWaitsForSettlement(t *testing.T) {
+func TestResetWaitsUntilQuiesced(t *testing.T) {
 	r := newRig(t, nil)
-	settle := func(ru int, exclusions uint32) {
+	quiesce := func(ru int, exclusions uint32) {
 		t.Helper()
-		if err := r.b.Settled(r.ranks[ru], placing.AppendSettled(nil, exclusions)); err != nil {
+		if err := r.b.RecordQuiesced(r.ranks[ru], placing.AppendQuiesced(nil, exclusions)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	over := make(chan error, 1)
 	go func() { over <- r.b.Reset(t.Context(), 2) }()
-	settle(0, 1)
+	quiesce(0, 1)
 	for ru := 1; ru < len(r.ranks); ru++ {
-		settle(ru, 2)
+		quiesce(ru, 2)
 	}
 	r.announce(r.piece(0, rigPacking), 0, 1) // late
 	select {
 	case err := <-over:
-		t.Fatalf("reset before all have settled: %v", err)
+		t.Fatalf("reset before all have quiesced: %v", err)
 	case <-time.After(4 * resetEvery):
 	}
-	settle(0, 2)
+	quiesce(0, 2)
 	if err := patiently.Receive(t, over); err != nil {
 		t.Fatal(err)
 	}
@@ -86,25 +86,25 @@ func TestResetWaitsForSettlement(t *testing.T) {
 	if res := r.result(); res.MEP != 7 || res.Outcome != Built {
 		t.Errorf("%+v", res)
 	}
-	if st := r.b.Stats(); st.Withdrawn != 1 || st.Refused != 0 || st.Rejected != 0 {
+	if st := r.b.Stats(); st.Withdrawn != 1 || st.Refused != 0 || st.RejectedMessages != 0 {
 		t.Errorf("%+v", st)
 	}
 	for what, err := range map[string]error{
-		"a stranger":   r.b.Settled(99, placing.AppendSettled(nil, 1)),
-		"no exclusion": r.b.Settled(r.ranks[0], placing.AppendSettled(nil, 0)),
+		"a stranger":   r.b.RecordQuiesced(99, placing.AppendQuiesced(nil, 1)),
+		"no exclusion": r.b.RecordQuiesced(r.ranks[0], placing.AppendQuiesced(nil, 0)),
 	} {
 		if err == nil {
-			t.Errorf("%s has settled", what)
+			t.Errorf("%s has quiesced", what)
 		}
 	}
 }
 
-// TestResetWaits holds that a MEP which is whole gets its outcome first.
+// TestResetWaits holds that a AssembleMEP which is whole gets its outcome first.
 func TestResetWaits(t *testing.T) {
-	told, hold := make(chan struct{}), make(chan struct{})
+	reported, hold := make(chan struct{}), make(chan struct{})
 	r := newRig(t, func(_ *rig, c *Config) {
 		c.Feedback = func([]Result) error {
-			close(told)
+			close(reported)
 			patiently.Hold(hold)
 			return nil
 		}
@@ -114,7 +114,7 @@ func TestResetWaits(t *testing.T) {
 		pieces = append(pieces, r.piece(ru, 0))
 	}
 	r.build(pieces, 0, 0)
-	patiently.Receive(t, told)
+	patiently.Receive(t, reported)
 	over := make(chan error)
 	go func() { over <- r.b.Reset(t.Context(), 0) }()
 	select {
@@ -133,17 +133,17 @@ func TestResetWaits(t *testing.T) {
 	}
 }
 
-// TestStandingReset holds the same where parts have standing windows.
-func TestStandingReset(t *testing.T) {
-	r := newStandingRig(t, 2, nil)
-	r.b.Placed(r.ranks[0], r.put(r.part(0, 3), 0, 3, 1))
+// TestPreGrantedReset holds the same where parts have standing windows.
+func TestPreGrantedReset(t *testing.T) {
+	r := newPreGrantedRig(t, 2, nil)
+	r.b.Placed(r.ranks[0], r.place(r.part(0, 3), 0, 3, 1))
 	if err := r.b.Reset(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
-	if st := r.b.Stats(); st.Withdrawn != 1 || st.Strays != 0 || st.Slots.Offered != 2 {
+	if st := r.b.Stats(); st.Withdrawn != 1 || st.RejectedPlacements != 0 || st.Slots.Offered != 2 {
 		t.Errorf("%+v", st)
 	}
-	r.buildStanding(0, 4)
+	r.buildPreGranted(0, 4)
 	if res := r.result(); res.MEP != 4 || res.Outcome != Built {
 		t.Errorf("%+v", res)
 	}

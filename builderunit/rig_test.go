@@ -22,7 +22,7 @@ import (
 const rigPacking = 3
 
 // rigDivision is the sources of a rig's readout units: each has another number.
-var rigDivision = placing.Of(2, 3, 1)
+var rigDivision = placing.NewDivision(2, 3, 1)
 
 // rig is a builder unit with real slots and a real export table, whose readout units the test plays.
 type rig struct {
@@ -41,10 +41,10 @@ type rig struct {
 // newRig makes a builder unit with three readout units, at ranks that are not their indices, and two slots of a page.
 func newRig(t *testing.T, change func(*rig, *Config)) *rig {
 	t.Helper()
-	return newRigOf(t, 2, change)
+	return newRigWithSlots(t, 2, change)
 }
 
-func newRigOf(t *testing.T, slots int, change func(*rig, *Config)) *rig {
+func newRigWithSlots(t *testing.T, slots int, change func(*rig, *Config)) *rig {
 	t.Helper()
 	r := &rig{
 		t:       t,
@@ -115,7 +115,7 @@ func (r *rig) close() {
 	}
 }
 
-var patience = patiently.Long
+var testTimeout = patiently.Long
 
 func (r *rig) result() Result {
 	r.t.Helper()
@@ -124,7 +124,7 @@ func (r *rig) result() Result {
 		return res
 	case err := <-r.failed:
 		r.t.Fatalf("the unit failed: %v", err)
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		r.t.Fatalf("no MEP was built: %+v", r.b.Stats())
 	}
 	return Result{}
@@ -135,7 +135,7 @@ func (r *rig) failure() error {
 	return patiently.Receive(r.t, r.failed, "the unit did not fail")
 }
 
-// piece is what one readout unit has for one MEP.
+// piece is what one readout unit has for one AssembleMEP.
 type piece struct {
 	ru      int
 	data    []byte
@@ -207,7 +207,7 @@ func (r *rig) write(p *piece, g placing.Grant, off, n int) shmem.Violation {
 	return 0
 }
 
-// build takes one MEP through the unit, its pieces written in the order given.
+// build takes one AssembleMEP through the unit, its pieces written in the order given.
 func (r *rig) build(pieces []*piece, slot int, mep uint64) {
 	r.t.Helper()
 	for _, p := range pieces {
@@ -230,7 +230,7 @@ type fakeSignaler struct {
 	to   map[int]chan placing.Grant // by rank: who wants to be told; with room for all
 
 	mu     sync.Mutex
-	grants map[[2]uint64]placing.Grant // by rank and MEP
+	grants map[[2]uint64]placing.Grant // by rank and AssembleMEP
 }
 
 func (f *fakeSignaler) Signal(rank int, payload []byte) error {
@@ -259,9 +259,9 @@ func (f *fakeSignaler) grant(rank int, mep uint64) placing.Grant {
 // catcher is a sink that keeps a copy of what it is given.
 type catcher struct {
 	sink.Discard
-	err     error
-	blocked chan struct{} // told when Write waits for its context, if not nil
-	deaf    chan struct{} // what Write waits for beyond its context, if not nil
+	err          error
+	blocked      chan struct{} // told when Write waits for its context, if not nil
+	notListening chan struct{} // what Write waits for beyond its context, if not nil
 
 	mu    sync.Mutex
 	metas []sink.Meta
@@ -275,8 +275,8 @@ func (c *catcher) Write(ctx context.Context, m sink.Meta, mep []byte) error {
 	if c.blocked != nil {
 		c.blocked <- struct{}{}
 		patiently.Hold(ctx.Done())
-		if c.deaf != nil {
-			patiently.Hold(c.deaf)
+		if c.notListening != nil {
+			patiently.Hold(c.notListening)
 		}
 		return fmt.Errorf("writing: %w", ctx.Err())
 	}
@@ -286,14 +286,14 @@ func (c *catcher) Write(ctx context.Context, m sink.Meta, mep []byte) error {
 	return c.Discard.Write(ctx, m, mep)
 }
 
-// wasWhole holds what the sink was told of the MEP that it got as number i.
-func (r *rig) wasWhole(i int) {
+// checkComplete holds what the sink was told of the AssembleMEP that it got as number i.
+func (r *rig) checkComplete(i int) {
 	r.t.Helper()
 	got := r.sink.metas[i]
-	if age := time.Since(got.Whole); age < 0 || age > time.Hour {
+	if age := time.Since(got.CompletedAt); age < 0 || age > time.Hour {
 		r.t.Errorf("the last byte of MEP %d came %v ago", i, age)
 	}
-	got.Whole = time.Time{}
+	got.CompletedAt = time.Time{}
 	want := sink.Meta{
 		Run:        9,
 		MEP:        uint64(i),

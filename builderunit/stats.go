@@ -2,22 +2,22 @@ package builderunit
 
 // Stats counts what an Assembler has seen.
 type Stats struct {
-	Announced  uint64 `help:"announcements taken: sizes that came"`
-	Refused    uint64 `count:"announce_refused" help:"announcements that made no sense"`
-	Granted    uint64 `count:"requests" help:"windows granted, each a request for a part with --discipline pull"`
-	Parts      uint64 `help:"parts in place"`
-	Strays     uint64 `help:"placements that no grant explains, or that contradict what a slot holds"`
-	MEPs       uint64 `count:"meps_built" help:"complete MEPs"`
-	MFPs       uint64 `count:"mfps_placed" help:"MFPs in complete MEPs"`
-	Bytes      uint64 `count:"bytes_built" unit:"bytes" help:"bytes of MFPs in complete MEPs"`
-	Incomplete uint64 `count:"meps_incomplete" help:"MEPs given up as the unit ended: not whole, or not written"`
+	Announced          uint64 `help:"announcements taken: sizes that came"`
+	Refused            uint64 `count:"announce_refused" help:"announcements that made no sense"`
+	Granted            uint64 `count:"requests" help:"windows granted, each a request for a part with --discipline pull"`
+	Parts              uint64 `help:"parts in place"`
+	RejectedPlacements uint64 `count:"strays" help:"placements that no grant explains, or that contradict what a slot holds"`
+	MEPs               uint64 `count:"meps_built" help:"complete MEPs"`
+	MFPs               uint64 `count:"mfps_placed" help:"MFPs in complete MEPs"`
+	Bytes              uint64 `count:"bytes_built" unit:"bytes" help:"bytes of MFPs in complete MEPs"`
+	Incomplete         uint64 `count:"meps_incomplete" help:"MEPs given up as the unit ended: not whole, or not written"`
 
-	CreditHigh   uint64 `count:"window_high" kind:"max" help:"most requests without an answer"`
-	RejectedMEPs uint64 `count:"meps_rejected" help:"MEPs rejected after their region of interest"`
-	RejectedMFPs uint64 `count:"mfps_rejected" help:"MFPs of rejected MEPs that were placed"`
-	UnaskedMFPs  uint64 `count:"mfps_unasked" help:"MFPs of rejected MEPs that were never asked for"`
-	UnaskedParts uint64 `count:"unasked" help:"parts of rejected MEPs that were never asked for"`
-	SparedBytes  uint64 `count:"bytes_spared" unit:"bytes" help:"bytes of parts of rejected MEPs, which never crossed the network"`
+	CreditHigh       uint64 `count:"window_high" kind:"max" help:"most requests without an answer"`
+	RejectedMEPs     uint64 `count:"meps_rejected" help:"MEPs rejected after their region of interest"`
+	RejectedMFPs     uint64 `count:"mfps_rejected" help:"MFPs of rejected MEPs that were placed"`
+	UnrequestedMFPs  uint64 `count:"mfps_unasked" help:"MFPs of rejected MEPs that were never asked for"`
+	UnrequestedParts uint64 `count:"unasked" help:"parts of rejected MEPs that were never asked for"`
+	SparedBytes      uint64 `count:"bytes_spared" unit:"bytes" help:"bytes of parts of rejected MEPs, which never crossed the network"`
 
 	Withdrawn uint64 `count:"meps_withdrawn" help:"MEPs not whole when the unit was excluded, and given to others"`
 
@@ -29,5 +29,5 @@ type Stats struct {
 
 	DiscardedMEPs uint64 `count:"meps_discarded" help:"MEPs discarded: complete, and the output had no time for them"`
 
-	ByKind strayCounts `count:"strays." help:"strays by reason"`
+	RejectedByReason rejectedPlacementCounts `count:"strays." help:"strays by reason"`
 }

@@ -3,23 +3,23 @@ package builderunit
 import "time"
 
 // Suspension stops a builder unit now and then for a while, as if its processor had other things to do (TagNet-farm
-// §IV.B): it takes no MEP that is whole, and its memory goes on being written. Of several builder units that are
+// §IV.B): it takes no AssembleMEP that is whole, and its memory goes on being written. Of several builder units that are
 // suspended one is at a time. The zero value: never.
 type Suspension struct {
 	Every time.Duration // from one suspension to the next, of whichever builder unit
 	For   time.Duration // less than Every
-	Turn  int           // of this builder unit among those that are suspended, from 0
-	Of    int           // how many they are
+	Index int           // of this builder unit among those that are suspended, from 0
+	Units int           // how many they are
 }
 
 // begin is when the n-th suspension of this builder unit begins, n from 0, counted from its start. A suspension lasts
 // until a whole number of Every has passed, so that the first begins after the run has.
 func (s Suspension) begin(n int) time.Duration {
-	return time.Duration(n*s.Of+s.Turn+1)*s.Every - s.For
+	return time.Duration(n*s.Units+s.Index+1)*s.Every - s.For
 }
 
-// suspender holds the gate that the finisher passes, from time to time.
-func (b *Builder) suspender() {
+// runSuspender holds the gate that the finisher passes, from time to time.
+func (b *Builder) runSuspender() {
 	s, start := b.cfg.Suspend, time.Now()
 	for n := 0; ; n++ {
 		if !b.sleep(time.Until(start.Add(s.begin(n)))) {

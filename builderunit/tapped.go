@@ -7,9 +7,9 @@ import (
 	"ringlet/event/selection"
 )
 
-// show offers a MEP that is built to those who look, if it is time for one of them, before the sink has it: afterwards
+// offerToTap offers a AssembleMEP that is built to those who look, if it is time for one of them, before the sink has it: afterwards
 // its slot is another's.
-func (b *Builder) show(due bool, at time.Time, m sink.Meta, read []byte) {
+func (b *Builder) offerToTap(due bool, at time.Time, m sink.Meta, read []byte) {
 	if !due {
 		b.cfg.Tap.Skip(m.Events)
 		return
@@ -17,9 +17,9 @@ func (b *Builder) show(due bool, at time.Time, m sink.Meta, read []byte) {
 	b.cfg.Tap.Offer(at, selection.Meta{Run: m.Run, MEP: m.MEP, Attempt: m.Attempt}, read)
 }
 
-// scratch makes the room in which MEPs without gaps are copied, where it is not there yet: where nothing is copied but
+// ensureScratch makes the room in which MEPs without gaps are copied, where it is not there yet: where nothing is copied but
 // what somebody looks at, it is made for the first who does.
-func (b *Builder) scratch() {
+func (b *Builder) ensureScratch() {
 	if b.f.packed == nil {
 		b.f.packed = make([]byte, b.cfg.Layout.Size())
 	}

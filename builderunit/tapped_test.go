@@ -11,7 +11,7 @@ import (
 )
 
 // TestTheTapSeesWhatIsBuilt looks at MEPs whose windows are granted and at those whose windows stand, with a sink that
-// keeps them and with one that keeps nothing, from the second MEP on.
+// keeps them and with one that keeps nothing, from the second AssembleMEP on.
 func TestTheTapSeesWhatIsBuilt(t *testing.T) {
 	for name, discard := range map[string]bool{"kept": false, "dropped": true} {
 		change := func(tp *tap.Tap) func(*rig, *Config) {
@@ -33,10 +33,10 @@ func TestTheTapSeesWhatIsBuilt(t *testing.T) {
 				r.build(pieces, 0, mep)
 			})
 		})
-		t.Run("standing, "+name, func(t *testing.T) {
+		t.Run("pre-granted, "+name, func(t *testing.T) {
 			tp := tap.New()
-			r := newStandingRig(t, 1, change(tp))
-			r.look(tp, func(mep uint64) { r.buildStanding(0, mep) })
+			r := newPreGrantedRig(t, 1, change(tp))
+			r.look(tp, func(mep uint64) { r.buildPreGranted(0, mep) })
 		})
 	}
 }
@@ -55,7 +55,7 @@ func (r *rig) look(tp *tap.Tap, build func(mep uint64)) {
 		build(mep)
 		r.result()
 	}
-	events := v.Take(nil, 1<<20)
+	events := v.AppendEvents(nil, 1<<20)
 	if len(events) != 2*rigPacking {
 		r.t.Fatalf("%d events", len(events))
 	}

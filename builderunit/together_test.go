@@ -17,11 +17,11 @@ func TestTogether(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := &Builder{cfg: Config{Slots: slots}, discards: true}
-		if n := b.together(); n != tc.want {
-			t.Errorf("%d of %d slots are settled together, not %d", n, tc.slots, tc.want)
+		if n := b.batchLimit(); n != tc.want {
+			t.Errorf("%d of %d slots are released together, not %d", n, tc.slots, tc.want)
 		}
-		if b.discards = false; b.together() != 1 {
-			t.Errorf("%d MEPs that are kept are settled together", b.together())
+		if b.discards = false; b.batchLimit() != 1 {
+			t.Errorf("%d MEPs that are kept are released together", b.batchLimit())
 		}
 		if err := slots.Close(); err != nil {
 			t.Error(err)

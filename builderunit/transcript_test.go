@@ -19,10 +19,10 @@ func TestTranscripts(t *testing.T) {
 }
 
 type player struct {
-	t        *testing.T
-	asm      *Assembler
-	standing *standingPlayer
-	rus      int
+	t          *testing.T
+	asm        *Assembler
+	preGranted *preGrantedPlayer
+	rus        int
 }
 
 // after is the number that follows a word, or def.
@@ -41,16 +41,16 @@ func (p *player) say(w []string) string {
 		slot = p.after(w, "slot", 0)
 	}
 	switch {
-	case p.standing != nil || w[0] == "standing":
-		if p.standing == nil {
-			p.standing = &standingPlayer{player: p}
+	case p.preGranted != nil || w[0] == "standing":
+		if p.preGranted == nil {
+			p.preGranted = &preGrantedPlayer{player: p}
 		}
-		return p.standing.say(slot, w)
+		return p.preGranted.say(slot, w)
 	case w[0] == "assembler": // assembler of 2 slots of 4096 bytes for 3 RUs
 		p.rus = p.number(w[8])
 		pull := Pull{}
 		if ru := p.after(w, "interest", -1); ru >= 0 { // , of interest ru1
-			pull.Interest = []int{ru}
+			pull.RegionUnits = []int{ru}
 		}
 		p.asm = NewAssembler(p.rus, p.number(w[2]), p.number(w[5]), pull)
 	case strings.HasPrefix(w[0], "ru") && w[1] == "announces":
@@ -58,18 +58,18 @@ func (p *player) say(w []string) string {
 	case strings.HasPrefix(w[0], "ru"): // ru0 wrote 100 bytes to slot 0
 		ref := shmem.Ref{Window: uint32(p.number(w[0])), Gen: uint32(p.after(w, "generation", 1))}
 		switch placed(p.asm, slot, p.number(w[0]), ref, uint32(p.number(w[2]))) {
-		case Whole:
+		case CompletedMEP:
 			return fmt.Sprintf("slot %d is whole\n", slot)
-		case Interest:
+		case CompletedRegion:
 			return fmt.Sprintf("the region of slot %d is in place\n", slot)
 		}
-	case w[0] == "keep", w[0] == "reject": // keep MEP 7 attempt 1 slot 1
+	case w[0] == "keep", w[0] == "reject": // keep AssembleMEP 7 attempt 1 slot 1
 		return p.decide(slot, w)
 	case w[0] == "tell": // tell of slot 1
 		p.asm.Reject(slot)
 	case w[0] == "withdraw":
-		left := p.asm.withdraw(func(slot int) {})
-		return fmt.Sprintf("%d are left\n", left)
+		remaining := p.asm.withdraw(func(slot int) {})
+		return fmt.Sprintf("%d are left\n", remaining)
 	case w[0] == "finish":
 		finish(p.asm, slot)
 	case w[0] == "abandon":
@@ -84,7 +84,7 @@ func (p *player) say(w []string) string {
 	return ""
 }
 
-// announce reads "ru1 announces MEP 4 slot 0: 100 200", with "attempt", "from" (first stream) and "of" (streams) where
+// announce reads "ru1 announces AssembleMEP 4 slot 0: 100 200", with "attempt", "from" (first stream) and "of" (streams) where
 // they are not the obvious.
 func (p *player) announce(ru, slot int, w []string) string {
 	m := placing.Announce{
@@ -111,15 +111,15 @@ func (p *player) announce(ru, slot int, w []string) string {
 	if !ready {
 		return ""
 	}
-	return p.ask() + fmt.Sprintf("the MEP has %d bytes\n", p.asm.Slot(slot).Size)
+	return p.requestParts() + fmt.Sprintf("the MEP has %d bytes\n", p.asm.Slot(slot).Size)
 }
 
-// ask has the parts asked for that are to be asked for now.
-func (p *player) ask() string {
+// requestParts has the parts asked for that are to be asked for now.
+func (p *player) requestParts() string {
 	var out strings.Builder
-	for slot, ru, ok := p.asm.Ask(); ok; slot, ru, ok = p.asm.Ask() {
-		off, size := p.asm.Part(slot, ru)
-		p.asm.Granted(slot, ru, shmem.Ref{Window: uint32(ru), Gen: 1})
+	for slot, ru, ok := p.asm.NextRequest(); ok; slot, ru, ok = p.asm.NextRequest() {
+		off, size := p.asm.PartRange(slot, ru)
+		p.asm.RecordGrant(slot, ru, shmem.Ref{Window: uint32(ru), Gen: 1})
 		fmt.Fprintf(&out, "ru%d may write [%d, %d)\n", ru, off, off+size)
 	}
 	return out.String()
@@ -127,20 +127,20 @@ func (p *player) ask() string {
 
 // decide takes a decision on a region, if it is one that the slot waits for.
 func (p *player) decide(slot int, w []string) string {
-	if !p.asm.awaits(slot, uint64(p.after(w, "MEP", 0)), uint32(p.after(w, "attempt", 1))) {
+	if !p.asm.awaitsDecision(slot, uint64(p.after(w, "MEP", 0)), uint32(p.after(w, "attempt", 1))) {
 		return "nobody waits for that\n"
 	}
 	if w[0] == "reject" {
-		p.asm.refuse(slot)
+		p.asm.markRejecting(slot)
 		return ""
 	}
 	p.asm.Accept(slot)
-	return p.ask()
+	return p.requestParts()
 }
 
 func (p *player) places(slot int) string {
 	var out strings.Builder
-	for _, x := range p.asm.places(slot, nil, true) {
+	for _, x := range p.asm.appendMFPPlaces(slot, nil, true) {
 		fmt.Fprintf(&out, "source %d: [%d, %d)\n", x.Source, x.Offset, x.Offset+x.Size)
 	}
 	return out.String()
@@ -149,12 +149,12 @@ func (p *player) places(slot int) string {
 func (p *player) show() string {
 	s, rejected := p.asm.Stats(), ""
 	if s.RejectedMEPs > 0 {
-		rejected = fmt.Sprintf("; %d rejected, %d parts and %d bytes of them spared", s.RejectedMEPs, s.UnaskedParts,
+		rejected = fmt.Sprintf("; %d rejected, %d parts and %d bytes of them spared", s.RejectedMEPs, s.UnrequestedParts,
 			s.SparedBytes)
 	}
 	return fmt.Sprintf("%d announcements, %d refused; %d grants, %d strays; %d MEPs of %d MFPs and %d bytes, %d "+
 		"incomplete; unfinished %v%s\n",
-		s.Announced, s.Refused, s.Granted, s.Strays, s.MEPs, s.MFPs, s.Bytes, s.Incomplete, p.asm.Unfinished(nil), rejected)
+		s.Announced, s.Refused, s.Granted, s.RejectedPlacements, s.MEPs, s.MFPs, s.Bytes, s.Incomplete, p.asm.Unfinished(nil), rejected)
 }
 
 func (p *player) number(word string) int { return transcript.Number(p.t, word) }

@@ -10,7 +10,7 @@ import (
 	"ringlet/internal/netyield"
 )
 
-// Verify says how much of each complete MEP is checked.
+// Verify says how much of each complete AssembleMEP is checked.
 type Verify uint8
 
 // Kinds of verification.
@@ -59,7 +59,7 @@ type verifier struct {
 // parses says that check reads MFPs more than once, and so must be given memory that nobody writes to.
 func (v *verifier) parses() bool { return v.kind == VerifyFull }
 
-func (v *verifier) passed() {
+func (v *verifier) runHook() {
 	if v.hook != nil {
 		v.hook()
 	}
@@ -69,8 +69,8 @@ func (v *verifier) check(mep uint64, memory []byte, places []mfpPlace) error {
 	if v.kind == VerifyOff {
 		return nil
 	}
-	together := len(memory) <= sumTogether
-	v.find(memory, places)
+	together := len(memory) <= maxBatchSumBytes
+	v.collectPieces(memory, places)
 	if together {
 		crc32c.Sums(v.sums, v.pieces)
 	}
@@ -85,13 +85,13 @@ func (v *verifier) check(mep uint64, memory []byte, places []mfpPlace) error {
 			return &DataError{RU: int(p.RU), MEP: mep, Source: p.Source,
 				Reason: fmt.Sprintf("CRC-32C is %08x, %08x was announced", crc, p.CRC)}
 		}
-		v.passed()
-		if v.kind != VerifyFull || p.Made {
+		v.runHook()
+		if v.kind != VerifyFull || p.Synthetic {
 			continue
 		}
-		m, err := v.content(p.Source, v.pieces[i])
+		m, err := v.checkContent(p.Source, v.pieces[i])
 		if err == nil && known && (m.FirstEvent() != first.FirstEvent() || m.N() != first.N()) {
-			p, err = v.odd(places, i)
+			p, err = v.findOutlier(places, i)
 		}
 		if err != nil {
 			return &DataError{
@@ -109,8 +109,8 @@ func (v *verifier) check(mep uint64, memory []byte, places []mfpPlace) error {
 	return nil
 }
 
-// odd finds which of two MFPs has other events than most: the first that was read, or the one at an index.
-func (v *verifier) odd(places []mfpPlace, at int) (*mfpPlace, error) {
+// findOutlier finds which of two MFPs has other events than most: the first that was read, or the one at an index.
+func (v *verifier) findOutlier(places []mfpPlace, at int) (*mfpPlace, error) {
 	count := func(i int) (agree int, from uint64, n int) {
 		from, n, _ = event.MFPEvents(v.pieces[i])
 		for _, b := range v.pieces {
@@ -120,7 +120,7 @@ func (v *verifier) odd(places []mfpPlace, at int) (*mfpPlace, error) {
 		}
 		return agree, from, n
 	}
-	first := slices.IndexFunc(places, func(p mfpPlace) bool { return !p.Made })
+	first := slices.IndexFunc(places, func(p mfpPlace) bool { return !p.Synthetic })
 	alike, from, n := count(at)
 	most, other, many := count(first)
 	bad, good := at, first
@@ -131,8 +131,8 @@ func (v *verifier) odd(places []mfpPlace, at int) (*mfpPlace, error) {
 		places[good].Source, many, other)
 }
 
-// find finds the bytes of every MFP, and makes room for their CRCs.
-func (v *verifier) find(memory []byte, places []mfpPlace) {
+// collectPieces finds the bytes of every MFP, and makes room for their CRCs.
+func (v *verifier) collectPieces(memory []byte, places []mfpPlace) {
 	v.pieces, v.sums = v.pieces[:0], v.sums[:0]
 	for i := range places {
 		p := &places[i]
@@ -141,12 +141,12 @@ func (v *verifier) find(memory []byte, places []mfpPlace) {
 	}
 }
 
-// sumTogether is how large a MEP may be, in bytes, for its MFPs to have their CRCs side by side and without a pause: 10
+// maxBatchSumBytes is how large a AssembleMEP may be, in bytes, for its MFPs to have their CRCs side by side and without a pause: 10
 // µs or so.
-const sumTogether = 128 << 10
+const maxBatchSumBytes = 128 << 10
 
-// content checks an MFP's format, and its bytes: generated data against its rule, replayed banks against their format.
-func (v *verifier) content(source uint16, b []byte) (event.MFP, error) {
+// checkContent checks an MFP's format, and its bytes: generated data against its rule, replayed banks against their format.
+func (v *verifier) checkContent(source uint16, b []byte) (event.MFP, error) {
 	m, err := event.ParseMFP(b)
 	if err != nil {
 		return m, err
@@ -154,11 +154,11 @@ func (v *verifier) content(source uint16, b []byte) (event.MFP, error) {
 	if m.Source() != source {
 		return m, fmt.Errorf("the MFP is of source %d", m.Source())
 	}
-	v.passed()
+	v.runHook()
 	if v.pattern != nil {
 		return m, v.pattern.CheckMFP(m)
 	}
-	for _, fragment := range m.All() {
+	for _, fragment := range m.Fragments() {
 		for _, err := range event.Banks(fragment) {
 			if err != nil {
 				return m, err

@@ -10,7 +10,7 @@ import (
 // TestChecksOfAnySize holds that a byte that differs is found in small MEPs, whose MFPs are summed side by side, and in
 // large ones.
 func TestChecksOfAnySize(t *testing.T) {
-	for _, size := range []int{64, sumTogether / 4, sumTogether, 3 * sumTogether} {
+	for _, size := range []int{64, maxBatchSumBytes / 4, maxBatchSumBytes, 3 * maxBatchSumBytes} {
 		memory := make([]byte, 4*size)
 		var places []mfpPlace
 		for i := range 4 {

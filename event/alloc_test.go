@@ -22,7 +22,7 @@ func TestNoAllocations(t *testing.T) {
 	for name, f := range map[string]func() error{
 		"ParseMFP, All and Cursor": func() error {
 			p, err := event.ParseMFP(mfp)
-			for i, data := range p.All() {
+			for i, data := range p.Fragments() {
 				sink += uint64(i + len(data) + len(p.Fragment(i)))
 			}
 			for c := p.Cursor(); c.Next(); {

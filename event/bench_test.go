@@ -50,7 +50,7 @@ func BenchmarkFragmentsAll(b *testing.B) {
 	must.OK(b, err)
 	b.ReportAllocs()
 	for b.Loop() {
-		for _, data := range p.All() {
+		for _, data := range p.Fragments() {
 			sink += uint64(len(data))
 		}
 	}

@@ -43,7 +43,7 @@ func avalanche(h uint32) uint32 {
 // mix takes in one byte: h += c; h += h<<10; h ^= h>>6, the first two lines
 // rewritten as h·1 + c·1025 + h<<10 so that two additions run side by side.
 func mix(h uint32, c uint8) uint32 {
-	own := uint32(int32(int8(c)) * 1025)
-	h = (h + own) + h<<10
+	scaled := uint32(int32(int8(c)) * 1025)
+	h = (h + scaled) + h<<10
 	return h ^ h>>6
 }

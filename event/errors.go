@@ -101,8 +101,8 @@ func fail(kind error, format, field string, offset int, reason string, args ...a
 	}
 }
 
-// shift moves an error of a part to the offsets of the whole.
-func shift(err error, by int) error {
+// shiftOffset moves an error of a part to the offsets of the whole.
+func shiftOffset(err error, by int) error {
 	if err == nil {
 		return nil // before fe, which errors.As moves to the heap
 	}

@@ -35,7 +35,7 @@ func TestGoldenMFP(t *testing.T) {
 	fragments := [][]byte{{1, 2, 3, 4, 5}, {}, {0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18}}
 	types := []event.BankType{9, 77, event.FragmentMissing}
 	c := p.Cursor()
-	for i, data := range p.All() {
+	for i, data := range p.Fragments() {
 		if !c.Next() || c.Index() != i || c.Event() != 1000+uint64(i) || c.Type() != types[i] {
 			t.Errorf("the cursor disagrees with All at fragment %d", i)
 		}
@@ -194,7 +194,7 @@ func TestWalksMayEndEarly(t *testing.T) {
 	mfps, fragments, banks := 0, 0, 0
 	for m, err := range p.MFPs() {
 		must.OK(t, err)
-		for range m.All() {
+		for range m.Fragments() {
 			fragments++
 			break
 		}

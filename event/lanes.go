@@ -21,9 +21,9 @@ func mdfChecksums(sums []uint32, pieces [][]byte) {
 	busy := 0 // lanes with a piece
 	for next := 0; ; {
 		for i := range lanes {
-			for l.left[i] == nil && next < len(pieces) {
+			for l.remaining[i] == nil && next < len(pieces) {
 				if len(pieces[next]) > 0 {
-					l.h[i], l.left[i], l.piece[i] = 0, pieces[next], next
+					l.h[i], l.remaining[i], l.piece[i] = 0, pieces[next], next
 					busy++
 				}
 				sums[next] = 0 // that of nothing; others are set when they end
@@ -35,28 +35,28 @@ func mdfChecksums(sums []uint32, pieces [][]byte) {
 		}
 		n := l.step()
 		for i := range lanes {
-			if l.left[i] == nil {
+			if l.remaining[i] == nil {
 				continue
 			}
-			if l.left[i] = l.left[i][n:]; len(l.left[i]) == 0 {
+			if l.remaining[i] = l.remaining[i][n:]; len(l.remaining[i]) == 0 {
 				sums[l.piece[i]] = avalanche(l.h[i])
-				l.left[i] = nil
+				l.remaining[i] = nil
 				busy--
 			}
 		}
 	}
 	for i := range lanes {
-		if l.left[i] != nil {
-			sums[l.piece[i]] = avalanche(absorb(l.h[i], l.left[i]))
+		if l.remaining[i] != nil {
+			sums[l.piece[i]] = avalanche(absorb(l.h[i], l.remaining[i]))
 		}
 	}
 }
 
 // laneSet is checksums that are under way.
 type laneSet struct {
-	h     [lanes]uint32
-	left  [lanes][]byte // bytes not yet taken in; nil: the lane is idle
-	piece [lanes]int    // whose they are
+	h         [lanes]uint32
+	remaining [lanes][]byte // bytes not yet taken in; nil: the lane is idle
+	piece     [lanes]int    // whose they are
 }
 
 // step takes in as many bytes as every busy lane has, and returns their number.
@@ -65,14 +65,14 @@ func (l *laneSet) step() int {
 	var some []byte
 	n := int(^uint(0) >> 1)
 	for i := range lanes {
-		if l.left[i] != nil {
-			some = l.left[i]
+		if l.remaining[i] != nil {
+			some = l.remaining[i]
 			n = min(n, len(some))
 		}
 	}
 	var at [lanes][]byte
 	for i := range lanes {
-		at[i] = l.left[i]
+		at[i] = l.remaining[i]
 		if at[i] == nil {
 			at[i] = some
 		}
@@ -96,9 +96,9 @@ func mixLane(h uint32, c uint8) uint32 {
 	return h ^ h>>6
 }
 
-// sealMany is how many records are looked up before their checksums are
+// sealBatch is how many records are looked up before their checksums are
 // computed together.
-const sealMany = 32
+const sealBatch = 32
 
 // SealRecords writes the checksums of the whole records that b consists of into
 // their headers, several at a time. It is for records as
@@ -107,16 +107,16 @@ const sealMany = 32
 // a *FormatError of kind ErrTruncated or ErrSize; offsets are those in b.
 func SealRecords(b []byte) error {
 	var (
-		records [sealMany]Record
-		pieces  [sealMany][]byte
-		sums    [sealMany]uint32
+		records [sealBatch]Record
+		pieces  [sealBatch][]byte
+		sums    [sealBatch]uint32
 		err     error
 	)
 	for at := 0; at < len(b) && err == nil; {
 		n := 0
-		for ; n < sealMany && at < len(b); n++ {
+		for ; n < sealBatch && at < len(b); n++ {
 			if records[n], err = ParseRecord(b[at:]); err != nil {
-				err = shift(err, at)
+				err = shiftOffset(err, at)
 				break
 			}
 			pieces[n] = records[n][MDFChecksumFrom:]

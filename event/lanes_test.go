@@ -215,13 +215,13 @@ func FuzzMDFChecksums(f *testing.F) {
 
 func TestChecksumsDoNotAllocate(t *testing.T) {
 	unsealed, _ := records(t, 100)
-	room := make([]byte, 0, 1000)
+	buf := make([]byte, 0, 1000)
 	fragments := []event.SourceFragment{{Type: 9, Data: unsealed[:100]}}
 	if n := testing.AllocsPerRun(100, func() {
 		if err := event.SealRecords(unsealed); err != nil {
 			t.Error(err)
 		}
-		if _, err := event.AppendRecordUnsealed(room, event.MDFHeader{}, fragments); err != nil {
+		if _, err := event.AppendRecordUnsealed(buf, event.MDFHeader{}, fragments); err != nil {
 			t.Error(err)
 		}
 		for c := event.NewMDFCursor(unsealed, true); ; {

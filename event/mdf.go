@@ -206,7 +206,7 @@ func (r Record) CheckBanks() error {
 	}
 	for c.Next() {
 	}
-	return shift(c.Err(), r.HeaderSize())
+	return shiftOffset(c.Err(), r.HeaderSize())
 }
 
 // Verify is CheckBanks and CheckChecksum: a bad bank, which says more, is

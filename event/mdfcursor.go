@@ -21,7 +21,7 @@ import (
 type MDFCursor struct {
 	b      []byte
 	verify bool
-	at     int    // offset of the record
+	offset int    // offset of the record
 	size   int    // of the record last given, 0 before the first and after a failure
 	index  int64  // of the record at at
 	err    error  // what Next refused it for
@@ -32,18 +32,18 @@ type MDFCursor struct {
 	skipping bool
 
 	// Checksums that the bytes of the record at at, and of those behind it, give.
-	sums [aheadMany]uint32
+	sums [aheadMaxRecords]uint32
 	head int // of sums: that of the record at at
 	end  int // of sums
 }
 
-// Checksums are computed together for the records ahead: up to aheadMany, of
-// aheadBytes in all, or of aheadMost where fewer than aheadLeast have that much.
+// Checksums are computed together for the records ahead: up to aheadMaxRecords, of
+// aheadTargetBytes in all, or of aheadMaxBytes where fewer than aheadMinRecords have that much.
 const (
-	aheadMany  = 32
-	aheadLeast = 2 * lanes
-	aheadBytes = 1 << 20
-	aheadMost  = 16 << 20
+	aheadMaxRecords  = 32
+	aheadMinRecords  = 2 * lanes
+	aheadTargetBytes = 1 << 20
+	aheadMaxBytes    = 16 << 20
 )
 
 // NewMDFCursor starts before the first record of b. With verify, Next also
@@ -61,15 +61,15 @@ func (c *MDFCursor) Next() (Record, error) {
 	if c.size > 0 {
 		c.step(c.size)
 	}
-	if c.at == len(c.b) {
+	if c.offset == len(c.b) {
 		return nil, io.EOF
 	}
-	r, err := ParseRecord(c.b[c.at:])
+	r, err := ParseRecord(c.b[c.offset:])
 	if err == nil && c.verify {
-		err = c.verified(r)
+		err = c.verifyRecord(r)
 	}
 	if err != nil {
-		c.err = Located(err, c.index, int64(c.at))
+		c.err = Located(err, c.index, int64(c.offset))
 		return nil, c.err
 	}
 	c.size = len(r)
@@ -77,14 +77,14 @@ func (c *MDFCursor) Next() (Record, error) {
 }
 
 func (c *MDFCursor) step(n int) {
-	c.at += n
+	c.offset += n
 	c.index++
 	c.size = 0
 	c.head = min(c.head+1, c.end)
 }
 
-// verified is Record.Verify of the record at at.
-func (c *MDFCursor) verified(r Record) (err error) {
+// verifyRecord is Record.Verify of the record at at.
+func (c *MDFCursor) verifyRecord(r Record) (err error) {
 	if c.plain, err = r.Unpacked(&c.buf); err != nil {
 		return err
 	}
@@ -103,11 +103,11 @@ func (c *MDFCursor) verified(r Record) (err error) {
 // lookAhead computes the checksums of the sound record at at and of those
 // behind it, as far as their headers are sound.
 func (c *MDFCursor) lookAhead() {
-	var pieces [aheadMany][]byte
+	var pieces [aheadMaxRecords][]byte
 	n, size := 0, 0
-	for rest := c.b[c.at:]; len(rest) > 0 && n < aheadMany && (size < aheadBytes || n < aheadLeast); n++ {
+	for rest := c.b[c.offset:]; len(rest) > 0 && n < aheadMaxRecords && (size < aheadTargetBytes || n < aheadMinRecords); n++ {
 		r, err := ParseRecord(rest)
-		if err != nil || n > 0 && size+len(r) > aheadMost {
+		if err != nil || n > 0 && size+len(r) > aheadMaxBytes {
 			break
 		}
 		pieces[n] = r[MDFChecksumFrom:]
@@ -134,7 +134,7 @@ func (c *MDFCursor) SkipSome(most int) (n int64, done bool) {
 	if c.err == nil {
 		return 0, true
 	}
-	rest := c.b[c.at:]
+	rest := c.b[c.offset:]
 	k, found := 0, false
 	if !c.skipping {
 		k, found = badExtent(rest)
@@ -143,7 +143,7 @@ func (c *MDFCursor) SkipSome(most int) (n int64, done bool) {
 		ahead := rest[:min(len(rest), max(most, 2*mdfFixedSize))]
 		if k, found = findRecord(ahead); !found && len(ahead) < len(rest) {
 			k = len(ahead) - mdfFixedSize // where it looked last: findRecord goes on behind the first byte
-			c.at += k
+			c.offset += k
 			c.skipping = true
 			return int64(k), false
 		}
@@ -162,7 +162,7 @@ func (c *MDFCursor) Unpacked() Record { return c.plain }
 func (c *MDFCursor) Index() int64 { return c.index }
 
 // Offset is where that record begins, in bytes from the start.
-func (c *MDFCursor) Offset() int64 { return int64(c.at) }
+func (c *MDFCursor) Offset() int64 { return int64(c.offset) }
 
 // checkedRecord is ParseRecord, and Verify where asked for.
 func checkedRecord(b []byte, verify bool) (Record, error) {

@@ -128,7 +128,7 @@ func ParseMEP(b []byte) (MEP, error) {
 		if i > 0 && p.Source(i) <= p.Source(i-1) {
 			return MEP{}, sourceOrder(i, p.Source(i-1), p.Source(i))
 		}
-		end, err := p.standing(i, low)
+		end, err := p.checkMFP(i, low)
 		if err != nil {
 			return MEP{}, err
 		}
@@ -137,9 +137,9 @@ func ParseMEP(b []byte) (MEP, error) {
 	return p, nil
 }
 
-// standing checks where MFP i stands, which must be at low or behind it, and
+// checkMFP checks where MFP i stands, which must be at low or behind it, and
 // gives its end in bytes.
-func (p MEP) standing(i, low int) (int, error) {
+func (p MEP) checkMFP(i, low int) (int, error) {
 	at, field := p.Offset(i), mepOffsetsAt(p.m)+4*i
 	if at < low {
 		return 0, fail(ErrOrder, FormatMEP, "offset", field, "MFP %d of source %d at byte %d overlaps what ends at byte %d",
@@ -190,7 +190,7 @@ func (p MEP) MFP(i int) (MFP, error) {
 	at := p.Offset(i)
 	f, err := ParseMFP(p.b[at:])
 	if err != nil {
-		return MFP{}, shift(err, at)
+		return MFP{}, shiftOffset(err, at)
 	}
 	return f, nil
 }

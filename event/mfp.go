@@ -201,16 +201,16 @@ func (p MFP) Fragment(i int) []byte {
 	return p.b[at : at+n : at+n]
 }
 
-// CopyPart copies fragments from to from+n-1 as they stand: their types and their sizes (u16 each) to the beginnings of
+// CopyFragments copies fragments from to from+n-1 as they stand: their types and their sizes (u16 each) to the beginnings of
 // two tables, such as those of MFPTables, and their data with its padding to the beginning of dst. It gives the bytes
 // of the data, or false where dst has no room for them. What it has copied agrees with the sizes that it has copied,
 // or it gives false: also while somebody else writes to the packet. It panics unless 0 ≤ from and from+n ≤ N.
-func (p MFP) CopyPart(types, sizes, dst []byte, from, n int) (int, bool) {
+func (p MFP) CopyFragments(types, sizes, dst []byte, from, n int) (int, bool) {
 	copy(types[:n], p.types()[from:from+n])
-	own := sizes[:2*n]
-	copy(own, p.sizes()[2*from:2*(from+n)])
+	copiedSizes := sizes[:2*n]
+	copy(copiedSizes, p.sizes()[2*from:2*(from+n)])
 	at := uint64(p.data) + paddedSum(p.sizes()[:2*from], p.align)
-	size := paddedSum(own, p.align)
+	size := paddedSum(copiedSizes, p.align)
 	if size > uint64(len(dst)) || at+size > uint64(len(p.b)) {
 		return 0, false
 	}
@@ -225,8 +225,8 @@ func (p MFP) DataSizes(sums []uint32) {
 	}
 }
 
-// All ranges over the fragments in order: index and data without padding.
-func (p MFP) All() iter.Seq2[int, []byte] {
+// Fragments ranges over the fragments in order: index and data without padding.
+func (p MFP) Fragments() iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {
 		// Plain locals rather than a Cursor: they stay in registers, which
 		// makes the walk some four times as fast (BenchmarkFragmentsAll).
@@ -246,22 +246,22 @@ func (p MFP) All() iter.Seq2[int, []byte] {
 // wanted, All is some four times as fast.
 func (p MFP) Cursor() FragmentCursor {
 	return FragmentCursor{
-		p:     p,
-		sizes: p.sizes(),
-		at:    p.data,
-		round: 1<<p.align - 1,
-		i:     -1,
+		p:      p,
+		sizes:  p.sizes(),
+		offset: p.data,
+		round:  1<<p.align - 1,
+		i:      -1,
 	}
 }
 
 // FragmentCursor walks the fragments of an MFP without allocating.
 type FragmentCursor struct {
-	p     MFP
-	sizes []byte // the size table
-	at    int    // offset of the fragment's data
-	size  int    // its size, without padding; 0 before the first
-	round int    // 2^align - 1
-	i     int    // index of the fragment
+	p      MFP
+	sizes  []byte // the size table
+	offset int    // offset of the fragment's data
+	size   int    // its size, without padding; 0 before the first
+	round  int    // 2^align - 1
+	i      int    // index of the fragment
 }
 
 // Next steps to the next fragment; it is false after the last, and the cursor
@@ -271,7 +271,7 @@ func (c *FragmentCursor) Next() bool {
 	if uint(k)+1 >= uint(len(c.sizes)) {
 		return false
 	}
-	c.at += (c.size + c.round) &^ c.round
+	c.offset += (c.size + c.round) &^ c.round
 	c.size = int(c.sizes[k]) | int(c.sizes[k+1])<<8
 	c.i++
 	return true
@@ -287,7 +287,7 @@ func (c *FragmentCursor) Event() uint64 { return c.p.FirstEvent() + uint64(c.i) 
 func (c *FragmentCursor) Type() BankType { return BankType(c.p.b[MFPFixedSize+c.i]) }
 
 // Data is the fragment's data, without padding.
-func (c *FragmentCursor) Data() []byte { return c.p.b[c.at : c.at+c.size : c.at+c.size] }
+func (c *FragmentCursor) Data() []byte { return c.p.b[c.offset : c.offset+c.size : c.offset+c.size] }
 
 // Offset is where the data begin, in bytes from the start of the packet.
-func (c *FragmentCursor) Offset() int { return c.at }
+func (c *FragmentCursor) Offset() int { return c.offset }

@@ -18,7 +18,7 @@ func TestPutMissingMFP(t *testing.T) {
 				t.Errorf("fragment %d of %d is %v", i, n, m.FragmentType(i))
 			}
 		}
-		for i, fragment := range m.All() {
+		for i, fragment := range m.Fragments() {
 			if len(fragment) != 0 {
 				t.Errorf("fragment %d of %d has %d bytes", i, n, len(fragment))
 			}

@@ -38,7 +38,7 @@ func TestMFPRoundTrip(t *testing.T) {
 		p, err := event.ParseMFP(b)
 		must.OK(t, err)
 		size, seen := event.MFPHeaderSize(n), 0
-		for i, data := range p.All() {
+		for i, data := range p.Fragments() {
 			if !bytes.Equal(data, fragments[i]) || !bytes.Equal(p.Fragment(i), data) ||
 				p.FragmentType(i) != event.BankType(i%256) {
 				t.Fatalf("fragment %d differs", i)

@@ -100,11 +100,11 @@ func bankHeader(t BankType, version uint8, source int16, n int) uint64 {
 //	}
 //	if err := c.Err(); err != nil { … }
 type BankCursor struct {
-	b    []byte
-	bank Bank
-	at   int // offset of bank
-	next int // offset of the bank after it
-	err  error
+	b      []byte
+	bank   Bank
+	offset int // offset of bank
+	next   int // offset of the bank after it
+	err    error
 }
 
 // NewBankCursor starts before the first bank of b.
@@ -119,10 +119,10 @@ func (c *BankCursor) Next() bool {
 	}
 	bank, err := parseBank(c.b[c.next:])
 	if err != nil {
-		c.bank, c.err = nil, shift(err, c.next)
+		c.bank, c.err = nil, shiftOffset(err, c.next)
 		return false
 	}
-	c.bank, c.at = bank, c.next
+	c.bank, c.offset = bank, c.next
 	c.next += bank.paddedSize()
 	return true
 }
@@ -131,10 +131,10 @@ func (c *BankCursor) Next() bool {
 func (c *BankCursor) Bank() Bank { return c.bank }
 
 // Raw is the same bank with the padding that follows it, as it stands.
-func (c *BankCursor) Raw() []byte { return c.b[c.at:c.next:c.next] }
+func (c *BankCursor) Raw() []byte { return c.b[c.offset:c.next:c.next] }
 
 // Offset is where the bank begins, in bytes from the start of the sequence.
-func (c *BankCursor) Offset() int { return c.at }
+func (c *BankCursor) Offset() int { return c.offset }
 
 // Err is the *FormatError that ended the walk, with the offset in the
 // sequence, or nil at its proper end.

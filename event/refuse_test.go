@@ -113,19 +113,19 @@ func TestRefuseMEP(t *testing.T) {
 }
 
 func TestRefuseToWriteMEP(t *testing.T) {
-	room := make([]byte, 28)
+	buf := make([]byte, 28)
 	put := func(dst []byte, sources []uint16, offsets []uint32, words uint32) error {
 		_, err := event.PutMEPHeader(dst, sources, offsets, words)
 		return err
 	}
 	s, o := []uint16{3, 7, 256}, []uint32{7, 17, 24}
-	wantFormatError(t, put(room[:27], s, o, 31), event.ErrRange, "header", 0)
-	wantFormatError(t, put(room, s, o[:2], 31), event.ErrRange, "number of MFPs", 2)
-	wantFormatError(t, put(room, s, o, 6), event.ErrSize, "total size", 4)
-	wantFormatError(t, put(room, s, o, 24), event.ErrSize, "offset", 24)
-	wantFormatError(t, put(room, s, []uint32{6, 17, 24}, 31), event.ErrSize, "offset", 16)
-	wantFormatError(t, put(room, s, []uint32{7, 7, 24}, 31), event.ErrSize, "offset", 20)
-	wantFormatError(t, put(room, []uint16{3, 3, 4}, o, 31), event.ErrOrder, "source id", 10)
+	wantFormatError(t, put(buf[:27], s, o, 31), event.ErrRange, "header", 0)
+	wantFormatError(t, put(buf, s, o[:2], 31), event.ErrRange, "number of MFPs", 2)
+	wantFormatError(t, put(buf, s, o, 6), event.ErrSize, "total size", 4)
+	wantFormatError(t, put(buf, s, o, 24), event.ErrSize, "offset", 24)
+	wantFormatError(t, put(buf, s, []uint32{6, 17, 24}, 31), event.ErrSize, "offset", 16)
+	wantFormatError(t, put(buf, s, []uint32{7, 7, 24}, 31), event.ErrSize, "offset", 20)
+	wantFormatError(t, put(buf, []uint16{3, 3, 4}, o, 31), event.ErrOrder, "source id", 10)
 	_, err := event.MEPWords(1<<34 + 1)
 	wantFormatError(t, err, event.ErrRange, "total size", 4)
 	if w, err := event.MEPWords(13); w != 4 || err != nil {

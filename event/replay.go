@@ -94,7 +94,7 @@ func (r recordInfo) stream(i int) int { return int(binary.LittleEndian.Uint16(r.
 // records, so that it allocates nothing once warm. The zero value is ready;
 // owned by one goroutine.
 type Rebuilder struct {
-	at []int // by stream: how far its fragment is consumed
+	consumed []int // by stream: how far its fragment is consumed
 }
 
 // Append appends the record whose fragments are given by source id: container
@@ -121,14 +121,14 @@ func (rb *Rebuilder) Append(dst []byte, fragments [][]byte) ([]byte, error) {
 			return dst[:start], fail(ErrRange, FormatMDF, "cabling", BankHeaderSize+len(info.header)+2*i,
 				"bank %d is cabled to stream %d, there are %d", i, s, len(fragments))
 		}
-		raw, err := nextRaw(fragments[s], rb.at[s])
+		raw, err := nextRaw(fragments[s], rb.consumed[s])
 		if err != nil {
-			return dst[:start], lacksBank(err, i, s)
+			return dst[:start], missingBankError(err, i, s)
 		}
 		dst = append(dst, raw...)
-		rb.at[s] += len(raw)
+		rb.consumed[s] += len(raw)
 	}
-	if err := rb.consumed(fragments); err != nil {
+	if err := rb.checkConsumed(fragments); err != nil {
 		return dst[:start], err
 	}
 	if n := len(dst) - start; n != info.Size() {
@@ -140,20 +140,20 @@ func (rb *Rebuilder) Append(dst []byte, fragments [][]byte) ([]byte, error) {
 
 // start sets all cursors to 0, and the first behind the record bank.
 func (rb *Rebuilder) start(streams, first int) {
-	if cap(rb.at) < streams {
-		rb.at = make([]int, streams)
+	if cap(rb.consumed) < streams {
+		rb.consumed = make([]int, streams)
 	}
-	rb.at = rb.at[:streams]
-	clear(rb.at)
-	rb.at[0] = first
+	rb.consumed = rb.consumed[:streams]
+	clear(rb.consumed)
+	rb.consumed[0] = first
 }
 
-// consumed checks that no fragment has bytes left over.
-func (rb *Rebuilder) consumed(fragments [][]byte) error {
-	for s, at := range rb.at {
-		if left := len(fragments[s]) - at; left != 0 {
+// checkConsumed checks that no fragment has bytes left over.
+func (rb *Rebuilder) checkConsumed(fragments [][]byte) error {
+	for s, at := range rb.consumed {
+		if remaining := len(fragments[s]) - at; remaining != 0 {
 			return fail(ErrSize, FormatMDF, "cabling", at, "%d bytes of stream %d's fragment belong to no bank of the record",
-				left, s)
+				remaining, s)
 		}
 	}
 	return nil
@@ -163,21 +163,21 @@ func (rb *Rebuilder) consumed(fragments [][]byte) error {
 func nextRaw(fragment []byte, at int) ([]byte, error) {
 	b, err := parseBank(fragment[at:])
 	if err != nil {
-		return nil, shift(err, at)
+		return nil, shiftOffset(err, at)
 	}
 	return fragment[at : at+b.paddedSize()], nil
 }
 
-// lacksBank says which bank of the record the fragment should have held.
-func lacksBank(err error, bank, stream int) error {
+// missingBankError says which bank of the record the fragment should have held.
+func missingBankError(err error, bank, stream int) error {
 	var fe *FormatError
 	if !errors.As(err, &fe) {
 		return err
 	}
-	told := *fe
-	told.Reason = fmt.Sprintf("%s, where bank %d of the record should stand in stream %d's fragment", fe.Reason, bank,
+	located := *fe
+	located.Reason = fmt.Sprintf("%s, where bank %d of the record should stand in stream %d's fragment", fe.Reason, bank,
 		stream)
-	return &told
+	return &located
 }
 
 // SourceFragment is one source's fragment of one event, with what its MFP says
@@ -216,7 +216,7 @@ func AppendRecordUnsealed(dst []byte, h MDFHeader, fragments []SourceFragment) (
 		f := &fragments[i]
 		if len(f.Data) > MaxBankData {
 			_, err := AppendBank(dst, f.Type, f.Version, int16(f.Source), f.Data)
-			return dst, shift(err, int(size))
+			return dst, shiftOffset(err, int(size))
 		}
 		size += BankHeaderSize + uint64(padTo(len(f.Data), bankAlign))
 	}

@@ -37,7 +37,7 @@ func TestSkippingInPartsIsSkipping(t *testing.T) {
 			if err == nil {
 				continue
 			}
-			left, sum, done := at.Skip(), int64(0), false
+			remaining, sum, done := at.Skip(), int64(0), false
 			for !done {
 				var n int64
 				if n, done = parts.SkipSome(most); n <= 0 {
@@ -50,8 +50,8 @@ func TestSkippingInPartsIsSkipping(t *testing.T) {
 					}
 				}
 			}
-			if sum != left {
-				t.Fatalf("%d bytes were left out, %d in parts", left, sum)
+			if sum != remaining {
+				t.Fatalf("%d bytes were left out, %d in parts", remaining, sum)
 			}
 			if n, done := parts.SkipSome(most); n != 0 || !done {
 				t.Fatal("there is nothing to skip, and something was")

@@ -29,9 +29,9 @@ type UnitReaderOptions struct {
 
 // unitFormat is what a UnitReader needs to know of a format.
 type unitFormat struct {
-	head      int    // bytes that tell the size
-	sizeField string // where it stands
-	sizeAt    int
+	head       int    // bytes that tell the size
+	sizeField  string // where it stands
+	sizeOffset int
 	// claim is the size that the head of a unit claims, unless it is none that
 	// could be: then check says why.
 	claim func(b []byte) (size uint64, ok bool)
@@ -85,14 +85,14 @@ func packets(head int, magic uint16, word uint64, check func([]byte, bool) ([]by
 		return int(size), ok && size <= uint64(len(b))
 	}
 	return unitFormat{
-		head:      head,
-		sizeField: "packet size",
-		sizeAt:    4,
-		claim:     claim,
-		check:     check,
-		extent:    extent,
-		probe:     extent,
-		find:      func(b []byte) (int, bool) { return len(b), false },
+		head:       head,
+		sizeField:  "packet size",
+		sizeOffset: 4,
+		claim:      claim,
+		check:      check,
+		extent:     extent,
+		probe:      extent,
+		find:       func(b []byte) (int, bool) { return len(b), false },
 	}
 }
 
@@ -106,7 +106,7 @@ type UnitReader struct {
 	buf    []byte
 	r, w   int   // buf[r:w] is read and not yet consumed
 	size   int   // of the unit last given, still at r
-	at     int64 // offset of buf[r] in the stream
+	offset int64 // offset of buf[r] in the stream
 	index  int64 // of the unit at r
 	srcErr error // what ended the source
 	err    error // what Next refused the unit for
@@ -135,20 +135,20 @@ func (d *UnitReader) Next() ([]byte, error) {
 	if d.size > 0 {
 		d.step(d.size)
 	}
-	r, err := d.take()
+	r, err := d.peek()
 	if err != nil {
 		if errors.Is(err, io.EOF) {
 			return nil, io.EOF
 		}
-		d.err = Located(err, d.index, d.at)
+		d.err = Located(err, d.index, d.offset)
 		return nil, d.err
 	}
 	d.size = len(r)
 	return r, nil
 }
 
-// take gives the unit at r, without consuming it.
-func (d *UnitReader) take() ([]byte, error) {
+// peek gives the unit at r, without consuming it.
+func (d *UnitReader) peek() ([]byte, error) {
 	if err := d.fill(d.head); err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ func (d *UnitReader) take() ([]byte, error) {
 	}
 	if size, ok := d.claim(d.buf[d.r:d.w]); ok {
 		if size > uint64(d.opts.MaxUnit) {
-			return nil, fail(ErrSize, d.opts.Format, d.sizeField, d.sizeAt,
+			return nil, fail(ErrSize, d.opts.Format, d.sizeField, d.sizeOffset,
 				"%d bytes are more than the %d that are accepted", size, d.opts.MaxUnit)
 		}
 		if err := d.fill(int(size)); err != nil {
@@ -169,7 +169,7 @@ func (d *UnitReader) take() ([]byte, error) {
 
 func (d *UnitReader) step(n int) {
 	d.r += n
-	d.at += int64(n)
+	d.offset += int64(n)
 	d.size = 0
 	d.index++
 }
@@ -179,7 +179,7 @@ func (d *UnitReader) step(n int) {
 func (d *UnitReader) fill(n int) error {
 	idle := 0
 	for d.w-d.r < n && d.srcErr == nil {
-		d.makeRoom()
+		d.growBuffer()
 		k, err := d.src.Read(d.buf[d.w:])
 		d.w += k
 		d.srcErr = err
@@ -190,14 +190,14 @@ func (d *UnitReader) fill(n int) error {
 		}
 	}
 	if d.srcErr != nil && !errors.Is(d.srcErr, io.EOF) && d.w-d.r < n {
-		return fmt.Errorf("%s record %d at offset %d: cannot read: %w", d.opts.Format, d.index, d.at, d.srcErr)
+		return fmt.Errorf("%s record %d at offset %d: cannot read: %w", d.opts.Format, d.index, d.offset, d.srcErr)
 	}
 	return nil
 }
 
-// makeRoom leaves space behind w. The buffer doubles only when it is full of
+// growBuffer leaves space behind w. The buffer doubles only when it is full of
 // bytes that came, so that a size field alone costs nothing.
-func (d *UnitReader) makeRoom() {
+func (d *UnitReader) growBuffer() {
 	if d.w < len(d.buf) {
 		return
 	}
@@ -260,11 +260,11 @@ func (d *UnitReader) skip() (int64, error) {
 
 func (d *UnitReader) consume(n int) {
 	d.r += n
-	d.at += int64(n)
+	d.offset += int64(n)
 }
 
 // Index is the index, from 0, of the unit last given or refused.
 func (d *UnitReader) Index() int64 { return d.index }
 
 // Offset is where that unit begins, in bytes from the start of the stream.
-func (d *UnitReader) Offset() int64 { return d.at }
+func (d *UnitReader) Offset() int64 { return d.offset }

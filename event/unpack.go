@@ -159,7 +159,7 @@ func (r Record) unpack(dst []byte) ([]byte, error) {
 	defer decodersPool.Put(d)
 	from, err := method.open(d, b, size)
 	if err == nil {
-		dst, err = take(dst, from, size)
+		dst, err = appendExactly(dst, from, size)
 	}
 	switch {
 	case errors.Is(err, errMore):
@@ -176,8 +176,8 @@ func (r Record) unpack(dst []byte) ([]byte, error) {
 
 var errMore = errors.New("more than was said")
 
-// take appends exactly size bytes, and what follows them must be the end. Memory grows by what has come.
-func take(dst []byte, from io.Reader, size int) ([]byte, error) {
+// appendExactly appends exactly size bytes, and what follows them must be the end. Memory grows by what has come.
+func appendExactly(dst []byte, from io.Reader, size int) ([]byte, error) {
 	for end := len(dst) + size; len(dst) < end; {
 		dst = slices.Grow(dst, min(end-len(dst), step))
 		n, err := io.ReadFull(from, dst[len(dst):min(end, cap(dst))])

@@ -137,8 +137,8 @@ func add24(b []byte, n int) {
 	b[0], b[1], b[2] = byte(n), byte(n>>8), byte(n>>16)
 }
 
-// TestLZMABelievesNoDictionary: a header that claims 4 GiB costs what the record says that it has.
-func TestLZMABelievesNoDictionary(t *testing.T) {
+// TestLZMATrustsNoDictionary: a header that claims 4 GiB costs what the record says that it has.
+func TestLZMATrustsNoDictionary(t *testing.T) {
 	plain := plainRecord(t, 30)
 	block := rootzip.LZMA(t, plain.Payload())
 	const head, flags, dictionary = 9, 12, 4

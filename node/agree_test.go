@@ -92,7 +92,7 @@ func newSystem(t *testing.T, by barred, pull *builderunit.Pull, standing bool, p
 	for ru := range rus {
 		counts = append(counts, 1+2*ru%3) // 1, 3, 2, 1, 3
 	}
-	s.division = placing.Of(counts...)
+	s.division = placing.NewDivision(counts...)
 	if standing {
 		s.layout = s.layOut()
 	}
@@ -149,7 +149,7 @@ func (s *system) layOut() *placing.Layout {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		if _, room := l.Part(ru); room != placing.PartSize(s.division.Count(ru), src.MaxBlock()) || c.Standing() == nil {
+		if _, room := l.PartRange(ru); room != placing.PartSize(s.division.Count(ru), src.MaxBlock()) || c.Standing() == nil {
 			s.t.Errorf("readout unit %d has a window of %d bytes for blocks of %d, standing %v", ru, room, src.MaxBlock(),
 				c.Standing() != nil)
 		}
@@ -177,7 +177,7 @@ func (s *system) addBuilder(bu int) {
 	var held []builderunit.Result
 	if s.pull != nil {
 		pull = *s.pull
-		pull.From = bu % s.rus
+		pull.FirstUnit = bu % s.rus
 	}
 	b, err := builderunit.New(builderunit.Config{
 		Slots:    memory,
@@ -267,10 +267,10 @@ func (n network) Signal(to int, payload []byte) error {
 	switch placing.Kind(payload[0]) {
 	case placing.KindGrant:
 		return n.s.units[to].Grant(n.rank, payload)
-	case placing.KindStanding:
+	case placing.KindPreGrants:
 		return n.s.units[to].Standing(n.rank, payload)
-	case placing.KindAsk:
-		return n.s.builders[to-n.s.rus].Ask(n.rank, payload)
+	case placing.KindWindowRequest:
+		return n.s.builders[to-n.s.rus].AnswerWindowRequest(n.rank, payload)
 	}
 	return n.s.builders[to-n.s.rus].Announce(n.rank, payload)
 }
@@ -463,7 +463,7 @@ func (s *system) check() {
 	var sunk sink.Result
 	for j, b := range s.builders {
 		st := b.Stats()
-		if st.Incomplete != 0 || st.Refused != 0 || st.Strays != 0 || st.Rejected != 0 || st.Slots.Free != slots {
+		if st.Incomplete != 0 || st.Refused != 0 || st.RejectedPlacements != 0 || st.RejectedMessages != 0 || st.Slots.Free != slots {
 			t.Errorf("builder unit %d: %+v", j, st)
 		}
 		built.MEPs, built.MFPs, built.Bytes = built.MEPs+st.MEPs, built.MFPs+st.MFPs, built.Bytes+st.Bytes

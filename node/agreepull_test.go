@@ -18,7 +18,7 @@ func TestUnitsThatPullAgree(t *testing.T) {
 				for _, bus := range []int{1, 3} {
 					t.Run(fmt.Sprintf("interest %v/credit %d/%d to %d", interest, credit, rus, bus), func(t *testing.T) {
 						s := newSystem(t, barred{kind: barrier.None},
-							&builderunit.Pull{Credit: credit, Group: slots, Interest: interest}, false, 4,
+							&builderunit.Pull{Credit: credit, Group: slots, RegionUnits: interest}, false, 4,
 							rus, bus)
 						s.run()
 						s.checkPulled()
@@ -32,7 +32,7 @@ func TestUnitsThatPullAgree(t *testing.T) {
 // decide accepts every other MEP of which a readout unit of the region of interest has all its MFPs.
 func (s *system) decide(mep uint64, mfps [][]byte) bool {
 	wanted := 0
-	for _, ru := range s.pull.Interest {
+	for _, ru := range s.pull.RegionUnits {
 		wanted += s.division.Count(ru)
 	}
 	return mep%2 == 0 && len(mfps) == wanted
@@ -51,7 +51,7 @@ func (s *system) checkPulled() {
 	t := s.t
 	meps := uint64((events + s.packing - 1) / s.packing)
 	built, rejected := meps, uint64(0)
-	if len(s.pull.Interest) > 0 {
+	if len(s.pull.RegionUnits) > 0 {
 		built, rejected = (meps+1)/2, meps/2
 	}
 	var writes, unasked uint64
@@ -66,7 +66,7 @@ func (s *system) checkPulled() {
 	var sum builderunit.Stats
 	for j, b := range s.builders {
 		st := b.Stats()
-		if st.Incomplete+st.Stats.Refused+st.Strays+st.Rejected != 0 || st.Slots.Free != slots ||
+		if st.Incomplete+st.Stats.Refused+st.RejectedPlacements+st.RejectedMessages != 0 || st.Slots.Free != slots ||
 			st.CreditHigh > uint64(s.pull.Credit) {
 			t.Errorf("builder unit %d: %+v", j, st)
 		}
@@ -78,12 +78,12 @@ func (s *system) checkPulled() {
 			t.Errorf("builder unit %d: credits %+v, of %d", j, x, st.Granted)
 		}
 		sum.MEPs, sum.MFPs, sum.RejectedMEPs = sum.MEPs+st.MEPs, sum.MFPs+st.MFPs, sum.RejectedMEPs+st.RejectedMEPs
-		sum.RejectedMFPs, sum.UnaskedMFPs = sum.RejectedMFPs+st.RejectedMFPs, sum.UnaskedMFPs+st.UnaskedMFPs
-		sum.Granted, sum.UnaskedParts = sum.Granted+st.Granted, sum.UnaskedParts+st.UnaskedParts
+		sum.RejectedMFPs, sum.UnrequestedMFPs = sum.RejectedMFPs+st.RejectedMFPs, sum.UnrequestedMFPs+st.UnrequestedMFPs
+		sum.Granted, sum.UnrequestedParts = sum.Granted+st.Granted, sum.UnrequestedParts+st.UnrequestedParts
 	}
 	if sum.MEPs != built || sum.RejectedMEPs != rejected || sum.MFPs != built*uint64(s.division.Sources()) ||
-		sum.RejectedMFPs+sum.UnaskedMFPs != rejected*uint64(s.division.Sources()) || sum.Granted != writes ||
-		sum.UnaskedParts != unasked {
+		sum.RejectedMFPs+sum.UnrequestedMFPs != rejected*uint64(s.division.Sources()) || sum.Granted != writes ||
+		sum.UnrequestedParts != unasked {
 		t.Errorf("of %d MEPs: %+v; %d parts written and %d not asked for", meps, sum, writes, unasked)
 	}
 	if c := s.core.Registers().Counters; c.Built != built || c.Rejected != rejected || c.Issued != meps ||

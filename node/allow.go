@@ -90,7 +90,7 @@ func (a *Allowed) Check(cfg *config.Config, seat *nodev1.Member) error {
 		}
 		division := cfg.Division()
 		for id, in := range list {
-			if division.Unit(id) != int(seat.GetRuIndex()) {
+			if division.UnitOf(id) != int(seat.GetRuIndex()) {
 				continue
 			}
 			if !a.input(in) {

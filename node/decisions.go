@@ -289,7 +289,7 @@ func (s *session) judged(results []builderunit.Result) {
 			continue
 		case r.Outcome == builderunit.Rejected:
 			v.Decision = filter.Rejected
-		case r.Outcome == builderunit.Discarded || r.Lacks:
+		case r.Outcome == builderunit.Discarded || r.PartsMissing:
 			v.Decision = filter.Failed
 		}
 		n := min(r.Events, packing)
@@ -297,7 +297,7 @@ func (s *session) judged(results []builderunit.Result) {
 			n = packing // nobody has looked
 		}
 		first := r.MEP * uint64(packing)
-		sender.Judged(first, n, v, now.Sub(r.Done))
+		sender.Judged(first, n, v, now.Sub(r.CompletedAt))
 		if n < packing {
 			sender.Judged(first+uint64(n), packing-n, filter.Verdict{Decision: decision.Void}, 0)
 		}

@@ -71,7 +71,7 @@ func recoverRuns(ctx context.Context, dir string, but uint32, log *slog.Logger) 
 		log.Error("earlier runs in the output cannot be looked at", "output", dir, "err", err)
 	}
 	for _, runDir := range runs {
-		if run, ok := recording.RunOf(filepath.Base(runDir)); !ok || run == but {
+		if run, ok := recording.ParseRunDir(filepath.Base(runDir)); !ok || run == but {
 			continue
 		}
 		found, err := recording.Recover(ctx, runDir)
@@ -88,7 +88,7 @@ func recoverRuns(ctx context.Context, dir string, but uint32, log *slog.Logger) 
 }
 
 // tellFound says what was done about a file. One that somebody else writes is none of this node's business.
-func tellFound(f *recording.Found, log *slog.Logger) {
+func tellFound(f *recording.RecoveryResult, log *slog.Logger) {
 	switch {
 	case f.Err != nil:
 		log.Error("a file of an earlier run cannot be recovered", "file", filepath.Join(f.Dir, f.Name), "err", f.Err)

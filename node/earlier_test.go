@@ -23,7 +23,7 @@ import (
 func leftBehind(t *testing.T, dir string, run uint32) {
 	t.Helper()
 	at := t.TempDir()
-	about := recording.About{
+	about := recording.RunInfo{
 		Run:     run,
 		Key:     recording.Key{1, byte(run)},
 		Format:  recording.MEP,
@@ -178,7 +178,7 @@ func TestDescribeNamesThoseWithoutSegments(t *testing.T) {
 		Builders: []recording.BuilderContents{{
 			Index:    1,
 			State:    recording.Finished,
-			Segments: []recording.SegmentContents{{Held: recording.Held{MEPs: 2, Events: 14, Bytes: 900}}},
+			Segments: []recording.SegmentContents{{SegmentTotals: recording.SegmentTotals{MEPs: 2, Events: 14, Bytes: 900}}},
 		}},
 	})
 	if len(to.Builders) != 2 {

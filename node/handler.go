@@ -39,11 +39,11 @@ func (h *handler) signal(peer int, payload []byte) error {
 	kind, ru, bu, bar := placing.Kind(payload[0]), h.ru.Load(), h.bu.Load(), h.barrier.Load()
 	from, readout := h.ruByRank[peer]
 	switch kind {
-	case placing.KindAnnounce, placing.KindAsk, placing.KindSettled:
+	case placing.KindAnnounce, placing.KindWindowRequest, placing.KindQuiesced:
 		if bu == nil {
 			return errNotHere
 		}
-	case placing.KindGrant, placing.KindStanding:
+	case placing.KindGrant, placing.KindPreGrants:
 		if ru == nil {
 			return errNotHere
 		}
@@ -61,13 +61,13 @@ func (h *handler) signal(peer int, payload []byte) error {
 		return bar.Deliver(from, payload[1:])
 	case placing.KindAnnounce:
 		return bu.Announce(peer, payload)
-	case placing.KindAsk:
-		return bu.Ask(peer, payload)
-	case placing.KindSettled:
-		return bu.Settled(peer, payload)
+	case placing.KindWindowRequest:
+		return bu.AnswerWindowRequest(peer, payload)
+	case placing.KindQuiesced:
+		return bu.RecordQuiesced(peer, payload)
 	case placing.KindGrant:
 		return ru.Grant(peer, payload)
-	case placing.KindStanding:
+	case placing.KindPreGrants:
 		return ru.Standing(peer, payload)
 	case placing.KindTag:
 		return ru.Tag(from, payload)

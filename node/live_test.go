@@ -152,14 +152,14 @@ func TestLiveRunRecords(t *testing.T) {
 	r.feeds[1].End()
 	r.over()
 	got, err := recording.Read(t.Context(), recording.RunDir(out, r.run))
-	if err != nil || got.Count() > 0 || got.Set.Events() != events || !got.Manifest.Live {
+	if err != nil || got.ProblemCount() > 0 || got.Set.Events() != events || !got.Manifest.Live {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	if gaps := got.Set.Missing(events, 10); gaps.Events > 0 || got.Set.MEPs() <= events/100 {
 		t.Errorf("%d MEPs, missing %+v", got.Set.MEPs(), gaps)
 	}
 	v, err := recording.Verify(t.Context(), recording.RunDir(out, r.run), recording.VerifyOptions{})
-	if err != nil || len(v.Runs) != 1 || v.Runs[0].Count() > 0 || v.Runs[0].EventsFound != events {
+	if err != nil || len(v.Runs) != 1 || v.Runs[0].ProblemCount() > 0 || v.Runs[0].EventsFound != events {
 		t.Errorf("%+v, %v", v, err)
 	}
 }

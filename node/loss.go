@@ -115,10 +115,10 @@ func (s *session) absent(a tagnet.Absence) {
 	s.heedAbsence(a)
 	var err error
 	if a.Back {
-		err = bu.Back(int(a.RU), a.MEP)
+		err = bu.MarkRUBack(int(a.RU), a.MEP)
 	} else {
 		s.dropUnit(tagnet.Readout, int(a.RU))
-		if err = bu.Gone(int(a.RU)); err == nil {
+		if err = bu.MarkRUGone(int(a.RU)); err == nil {
 			s.vacate(s.ruRanks[a.RU])
 		}
 	}
@@ -130,7 +130,7 @@ func (s *session) absent(a tagnet.Absence) {
 // lacks says whether the builder unit here takes a readout unit for gone now.
 func (s *session) lacks(ru int) bool {
 	bu := s.bu.Load()
-	return bu != nil && bu.Lacks(ru)
+	return bu != nil && bu.IsRUGone(ru)
 }
 
 // missing tells what readout units were taken to lack in what is built here.

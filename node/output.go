@@ -31,7 +31,7 @@ func OutputDir(cfg config.Config) string {
 // bufferName is the name of a builder unit's shared-memory output: its prefix is one by which shmem.Sweep finds those
 // of the dead.
 func bufferName(cfg config.Config, bu int) string {
-	name, _, _ := sink.BufferName(cfg.Output) // Complete has looked
+	name, _, _ := sink.ParseBufferName(cfg.Output) // Complete has looked
 	return "ringlet-" + name + "-" + strconv.Itoa(bu)
 }
 
@@ -39,7 +39,7 @@ func bufferName(cfg config.Config, bu int) string {
 // the readout units know it, so those are copied; and of outputs that all get a MEP one alone can have it lent. What a
 // filter judges is copied for it.
 func (s *session) lenders() (which []bool, n int) {
-	outputs, all := s.cfg.Outputs(), s.cfg.Route().All
+	outputs, all := s.cfg.Outputs(), s.cfg.Route().ToAll
 	which = make([]bool, len(outputs))
 	for i := range outputs {
 		if s.layout == nil && s.cfg.Filter == "" && outputs[i].Sink().Shared && (n == 0 || !all) {
@@ -114,7 +114,7 @@ func (s *session) openSink(run uint32, key recording.Key) (sink.Sink, error) {
 	var dirs []string
 	for i := range outputs {
 		if len(outputs) > 1 {
-			settings.About.Stream = &recording.Stream{Number: i, Of: len(outputs), By: s.cfg.OutputBy}
+			settings.About.Stream = &recording.Stream{Number: i, Count: len(outputs), By: s.cfg.OutputBy}
 		}
 		of := settings
 		if i == 0 && s.cfg.DiskBacklog > 0 {
@@ -150,10 +150,10 @@ func (s *session) filtered(out sink.Sink, settings *sink.Settings) (sink.Sink, e
 		return out, nil
 	}
 	cfg := sink.FilterConfig{
-		Deadline: choice.Deadline,
-		MostMEP:  int(s.cfg.SlotSize),
-		Decided:  s.decided,
-		Log:      s.node.log,
+		Deadline:   choice.Deadline,
+		MaxMEP:     int(s.cfg.SlotSize),
+		OnDecision: s.decided,
+		Log:        s.node.log,
 	}
 	if s.cfg.RegionJudged() {
 		cfg.Regions = s.cfg.Slots
@@ -198,11 +198,11 @@ func (s *session) openOne(cfg *config.Config, settings sink.Settings, lends bool
 	case kind.Files:
 		settings.Output = OutputDir(*cfg)
 	case kind.Shared:
-		_, settings.Share, _ = sink.BufferName(cfg.Output) // Complete has looked
+		_, settings.Share, _ = sink.ParseBufferName(cfg.Output) // Complete has looked
 		settings.Output = bufferName(*cfg, settings.Segments.Builder)
 	}
 	if lends {
-		settings.Lend, settings.LendMost, settings.Capacity = s.slots, config.BufferRoom, sink.LendCapacity
+		settings.Lend, settings.LendMax, settings.Capacity = s.slots, config.BufferRoom, sink.LendCapacity
 	}
 	return kind.Open(settings)
 }
@@ -229,7 +229,7 @@ func (s *session) sinkSettings(run uint32, key recording.Key) (sink.Settings, er
 			SegmentTime:  s.cfg.SegmentTime,
 			Durability:   durability,
 		},
-		About: recording.About{
+		About: recording.RunInfo{
 			Run:               run,
 			Key:               key,
 			Packing:           s.cfg.Packing,
@@ -269,7 +269,7 @@ func (s *session) ending() {
 	}
 	for _, one := range sinksOf(out) {
 		if b, ok := one.(*sink.Backlog); ok {
-			b.Ending()
+			b.LiftBound()
 		}
 	}
 }
@@ -308,7 +308,7 @@ func (s *session) supersede(to *sink.Buffer, results []builderunit.Result) {
 		err := to.Supersede(ctx, sink.Meta{
 			Run:        s.runNumber(),
 			MEP:        r.MEP,
-			FirstEvent: r.First,
+			FirstEvent: r.FirstEvent,
 			Events:     r.Events,
 			Attempt:    r.Attempt,
 		})

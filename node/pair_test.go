@@ -416,7 +416,7 @@ func TestAbandonedRun(t *testing.T) {
 	}
 	p.must(&nodev1.CommandRequest{Command: nodev1.Command_COMMAND_RECOVER})
 	// What was written is kept and closed, however the run ended.
-	if got, err := recording.Read(t.Context(), recording.RunDir(out, p.run)); err != nil || got.Count() > 0 ||
+	if got, err := recording.Read(t.Context(), recording.RunDir(out, p.run)); err != nil || got.ProblemCount() > 0 ||
 		got.Events() == 0 {
 		t.Errorf("output of an abandoned run: %+v, %v", got, err)
 	}

@@ -107,7 +107,7 @@ func (p *pullPlayer) farm(w []string) {
 				if !strings.HasPrefix(ru, "ru") {
 					break
 				}
-				cfg.pull.Interest = append(cfg.pull.Interest, p.number(ru))
+				cfg.pull.RegionUnits = append(cfg.pull.RegionUnits, p.number(ru))
 			}
 		case "accepting":
 			for _, mep := range w[i+1:] {
@@ -128,7 +128,7 @@ func (p *pullPlayer) show() {
 		s := b.asm.Stats()
 		p.f.say("bu%d: %d requests, at most %d at a time; %d MEPs built, %d rejected with %d MFPs here and %d never asked "+
 			"for", j, s.Granted,
-			s.CreditHigh, s.MEPs, s.RejectedMEPs, s.RejectedMFPs, s.UnaskedMFPs)
+			s.CreditHigh, s.MEPs, s.RejectedMEPs, s.RejectedMFPs, s.UnrequestedMFPs)
 	}
 	for i, u := range p.f.rus {
 		p.f.say("ru%d: %d transfers open, %d never asked for", i, u.Open(), u.Unasked())
@@ -152,7 +152,7 @@ func TestPullAtRandom(t *testing.T) {
 		}
 		for ru := range cfg.rus - 1 {
 			if rapid.Bool().Draw(rt, "of interest") {
-				cfg.pull.Interest = append(cfg.pull.Interest, ru)
+				cfg.pull.RegionUnits = append(cfg.pull.RegionUnits, ru)
 			}
 		}
 		accept := builderunit.AcceptShare(rapid.Float64Range(0, 1).Draw(rt, "share"), rapid.Uint64().Draw(rt, "seed"))
@@ -190,7 +190,7 @@ func TestPullStoppedBuilder(t *testing.T) {
 		cfg.pull = builderunit.Pull{Credit: rapid.IntRange(1, 3).Draw(rt, "credit"),
 			Group: rapid.IntRange(1, cfg.slots).Draw(rt, "group")}
 		if cfg.rus > 1 && rapid.Bool().Draw(rt, "with interest") {
-			cfg.pull.Interest = []int{1}
+			cfg.pull.RegionUnits = []int{1}
 		}
 		f := newFarm(t, cfg)
 		f.t, f.stopped = rt, 2
@@ -236,7 +236,7 @@ func TestEveryPullInterleaving(t *testing.T) {
 				slots: slots,
 				meps:  5 - slots,
 				pull: builderunit.Pull{Credit: credit, Group: slots,
-					Interest: interest},
+					RegionUnits: interest},
 				accept: func(mep uint64) bool { return mep == 1 },
 				size:   func(uint64, int) uint32 { return 20 },
 			}

@@ -64,7 +64,7 @@ type farmBU struct {
 
 type landing struct {
 	slot int
-	what builderunit.Landed
+	what builderunit.Progress
 }
 
 // farmMEP is what should be known of a MEP.
@@ -93,7 +93,7 @@ func newFarm(t *testing.T, cfg farmConfig) *farm {
 	for j := range cfg.bus {
 		tc.BUs = append(tc.BUs, fmt.Sprint("bu", j))
 		p := cfg.pull
-		p.From = j % cfg.rus
+		p.FirstUnit = j % cfg.rus
 		f.bus = append(f.bus, newFarmBU(cfg, p))
 	}
 	var err error
@@ -109,7 +109,7 @@ func newFarmBU(cfg farmConfig, p builderunit.Pull) *farmBU {
 	b := &farmBU{asm: builderunit.NewAssembler(cfg.rus, cfg.slots, 1<<16, p)}
 	var rest []int
 	for i := range cfg.rus {
-		if ru := (p.From + i) % cfg.rus; slices.Contains(p.Interest, ru) {
+		if ru := (p.FirstUnit + i) % cfg.rus; slices.Contains(p.RegionUnits, ru) {
 			b.order = append(b.order, ru)
 		} else {
 			rest = append(rest, ru)
@@ -214,7 +214,7 @@ func ref(mep uint64, ru int) shmem.Ref {
 // ask lets a builder unit ask for all that it wants now.
 func (f *farm) ask(bu int) {
 	b := f.bus[bu]
-	for slot, ru, ok := b.asm.Ask(); ok; slot, ru, ok = b.asm.Ask() {
+	for slot, ru, ok := b.asm.NextRequest(); ok; slot, ru, ok = b.asm.NextRequest() {
 		mep := b.asm.Slot(slot).MEP
 		m := &f.meps[mep]
 		if want := b.order[m.asked]; ru != want || m.parts[ru] != "announced" || m.slot != slot || m.bu != bu {
@@ -232,9 +232,9 @@ func (f *farm) ask(bu int) {
 			f.t.Fatalf("bu%d has %d requests out", bu, b.open)
 		}
 		f.say("bu%d asks ru%d for MEP %d", bu, ru, mep)
-		_, size := b.asm.Part(slot, ru)
+		_, size := b.asm.PartRange(slot, ru)
 		r := ref(mep, ru)
-		b.asm.Granted(slot, ru, r)
+		b.asm.RecordGrant(slot, ru, r)
 		f.must(f.rus[ru].Grant(bu, &placing.Grant{
 			Slot:    uint32(slot),
 			Attempt: 1,
@@ -273,7 +273,7 @@ func (f *farm) write(ru int) {
 	for _, l := range b.asm.Placed(ru, []transport.Placement{{
 		Ref: t.Ref, Length: t.Size, Imm: placing.Immediate(t.MEP, t.Attempt, t.Slot),
 	}}, nil) {
-		b.landed = append(b.landed, landing{int(l.Slot), l.Landed})
+		b.landed = append(b.landed, landing{int(l.Slot), l.Progress})
 	}
 	if b.asm.Stats().Parts != before+1 {
 		f.t.Fatalf("the part of ru%d of MEP %d is not all there", ru, t.MEP)
@@ -301,7 +301,7 @@ func (f *farm) finish(bu int) {
 	b.landed = b.landed[1:]
 	mep := b.asm.Slot(l.slot)
 	m := &f.meps[mep.MEP]
-	if l.what != builderunit.Whole {
+	if l.what != builderunit.CompletedMEP {
 		f.say("bu%d has MEP %d judged", bu, mep.MEP)
 		b.judged = append(b.judged, l.slot)
 		return
@@ -340,7 +340,7 @@ func (f *farm) outcome(bu, slot int, mep uint64) {
 		Attempt: 1,
 		Outcome: m.outcome,
 	})
-	if b.asm.Hold() {
+	if b.asm.HoldOutcome() {
 		return
 	}
 	f.say("bu%d asks TagNet for %d", bu, len(b.held))
@@ -407,17 +407,17 @@ func (f *farm) over() {
 	}
 	for j, b := range f.bus {
 		if s := b.asm.Stats(); len(b.held) > 0 || b.open > 0 || len(b.asm.Unfinished(nil)) > 0 ||
-			s.Strays+s.Refused+s.Incomplete > 0 {
+			s.RejectedPlacements+s.Refused+s.Incomplete > 0 {
 			f.t.Fatalf("bu%d is not at its end: %+v", j, s)
 		}
-		rest += b.asm.Stats().UnaskedParts
+		rest += b.asm.Stats().UnrequestedParts
 	}
 	if unasked != rest {
 		f.t.Fatalf("%d parts were not asked for, the readout units let go %d", rest, unasked)
 	}
 	for mep := range f.meps {
 		want := tagnet.Built
-		if len(f.cfg.pull.Interest) > 0 && !f.cfg.accept(uint64(mep)) {
+		if len(f.cfg.pull.RegionUnits) > 0 && !f.cfg.accept(uint64(mep)) {
 			want = tagnet.Rejected
 		}
 		if got := f.meps[mep].outcome; got != want {

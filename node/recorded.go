@@ -39,7 +39,7 @@ func (s *service) CheckOutput(
 			return out, nil
 		}
 		out.LastRun = max(out.LastRun, last)
-		if room := recording.Room(OutputDir(one), int64(cfg.SegmentSize)); out.Warning == "" {
+		if room := recording.FreeSpaceWarning(OutputDir(one), int64(cfg.SegmentSize)); out.Warning == "" {
 			out.Warning = room
 		}
 	}
@@ -186,7 +186,7 @@ func describe(to *nodev1.RecordedResponse, c *recording.Contents) {
 			one.Bytes += uint64(b.Segments[j].Bytes)
 		}
 	}
-	for p := range c.All {
+	for p := range c.AllProblems {
 		to.Problems = append(to.Problems, p.Error())
 	}
 }

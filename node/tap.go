@@ -51,7 +51,7 @@ func (s *service) Tap(req *nodev1.TapRequest, out nodev1.Node_TapServer) error {
 		case <-tick.C:
 		}
 		for {
-			events = v.Take(events[:0], tapBytes)
+			events = v.AppendEvents(events[:0], tapBytes)
 			if len(events) == 0 && time.Since(sent) < tapQuiet {
 				break
 			}
@@ -82,7 +82,7 @@ func samples(builder string, events []selection.Event, counts tap.Counts) *tapv1
 	m := &tapv1.Samples{
 		Built:      counts.Events,
 		Dropped:    counts.Dropped,
-		Passed:     counts.Passed,
+		Passed:     counts.Skipped,
 		Unreadable: counts.Unreadable,
 		Builders:   1,
 	}

@@ -48,26 +48,26 @@ func (s *session) startBuilder(ctx context.Context, req *nodev1.CommandRequest, 
 	told.superseded, told.judged, told.ending = s.superseder(out), s.judged, s.ending
 	s.told.Store(told)
 	bu, err := builderunit.New(builderunit.Config{
-		Slots:    s.slots,
-		Table:    s.table,
-		Signaler: bearing{s},
-		RURanks:  s.ruRanks,
-		Division: s.cfg.Division(),
-		Run:      req.GetRun(),
-		Verify:   verify,
-		Pattern:  rule,
-		Sink:     out,
-		Tap:      s.node.tap,
-		Lasting:  s.lasting(),
-		Log:      s.node.log,
-		Bears:    s.badData,
-		Fail:     func(err error) { s.fail("builder unit", err) },
-		Feedback: told.tell,
-		Layout:   s.layout,
-		Pull:     s.pull(),
-		Decide:   s.decide(out),
-		Backlog:  s.cfg.Backlog(),
-		Suspend:  s.suspension(),
+		Slots:     s.slots,
+		Table:     s.table,
+		Signaler:  bearing{s},
+		RURanks:   s.ruRanks,
+		Division:  s.cfg.Division(),
+		Run:       req.GetRun(),
+		Verify:    verify,
+		Pattern:   rule,
+		Sink:      out,
+		Tap:       s.node.tap,
+		Durable:   s.lasting(),
+		Log:       s.node.log,
+		Tolerates: s.badData,
+		Fail:      func(err error) { s.fail("builder unit", err) },
+		Feedback:  told.tell,
+		Layout:    s.layout,
+		Pull:      s.pull(),
+		Decide:    s.decide(out),
+		Backlog:   s.cfg.Backlog(),
+		Suspend:   s.suspension(),
 
 		MostEvents: s.cfg.Packing,
 	})
@@ -101,12 +101,12 @@ func (s *session) decide(out sink.Sink) func(context.Context, *builderunit.Regio
 		}
 	}
 	return func(ctx context.Context, r *builderunit.Region) error {
-		mep, ok := r.MEP()
+		mep, ok := r.AssembleMEP()
 		if !ok {
 			r.Decide(true)
 			return nil
 		}
-		return judge.Judge(ctx, r.Meta, mep, r.Slot, r.Asker())
+		return judge.Judge(ctx, r.Meta, mep, r.Slot, r.Client())
 	}
 }
 
@@ -120,8 +120,8 @@ func (s *session) suspension() builderunit.Suspension {
 	return builderunit.Suspension{
 		Every: s.cfg.Debug.SuspendEvery,
 		For:   s.cfg.Debug.SuspendFor,
-		Turn:  turn,
-		Of:    len(bus),
+		Index: turn,
+		Units: len(bus),
 	}
 }
 
@@ -202,10 +202,10 @@ func (s *session) pull() builderunit.Pull {
 	}
 	interest, _ := s.cfg.Interest()
 	return builderunit.Pull{
-		Credit:   s.cfg.Debug.PullWindow,
-		Group:    s.cfg.PullGroup(),
-		From:     int(s.me.GetBuIndex()) % s.cfg.RUs,
-		Interest: interest,
+		Credit:      s.cfg.Debug.PullWindow,
+		Group:       s.cfg.PullGroup(),
+		FirstUnit:   int(s.me.GetBuIndex()) % s.cfg.RUs,
+		RegionUnits: interest,
 	}
 }
 

@@ -34,8 +34,8 @@ func (u *Unit) withdraw(all []tagnet.Withdrawal) {
 // scheduler. mu is held, which a signal never waits for.
 func (u *Unit) settle() {
 	for x, ok := u.order.Settled(); ok; x, ok = u.order.Settled() {
-		var message [placing.SettledSize]byte
-		if u.cfg.Network.Signal(u.cfg.BURanks[x.BU], placing.AppendSettled(message[:0], x.Times)) != nil {
+		var message [placing.QuiescedSize]byte
+		if u.cfg.Network.Signal(u.cfg.BURanks[x.BU], placing.AppendQuiesced(message[:0], x.Times)) != nil {
 			continue // the link is down, which who watches it is told
 		}
 		if u.cfg.Scheduler.Settle(x.Number) != nil {

@@ -88,13 +88,13 @@ func (n *fakeNetwork) signalled() error {
 }
 
 func (n *fakeNetwork) Signal(rank int, payload []byte) error {
-	if times, err := placing.ParseSettled(payload); err == nil {
+	if times, err := placing.ParseQuiesced(payload); err == nil {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		n.settled = append(n.settled, [2]int{rank, int(times)})
 		return nil
 	}
-	if placing.ParseAsk(payload) == nil {
+	if placing.ParseWindowRequest(payload) == nil {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		err := n.signalled()
@@ -241,9 +241,9 @@ func (n *fakeNetwork) stand(rank int) {
 		return
 	}
 	slots := cmp.Or(n.slots, 2)
-	for first := 0; first < slots; first += placing.MaxStanding {
-		m := placing.Standing{First: uint32(first)}
-		for i := range min(placing.MaxStanding, slots-first) {
+	for first := 0; first < slots; first += placing.MaxPreGrants {
+		m := placing.PreGrants{First: uint32(first)}
+		for i := range min(placing.MaxPreGrants, slots-first) {
 			m.Refs = append(m.Refs, placing.Ref(standingRef(rank, uint32(first+i))))
 		}
 		message := m.Append(nil)

@@ -200,7 +200,7 @@ func (s *fakeScheduler) send(first, released uint64, cycles ...[]tagnet.Token) {
 func generator(t *testing.T, streams int) *source.Generator {
 	t.Helper()
 	g, err := source.NewGenerator(source.GeneratorConfig{
-		Division:     placing.Of(streams),
+		Division:     placing.NewDivision(streams),
 		Packing:      2,
 		FragmentSize: 21,
 		Events:       10,

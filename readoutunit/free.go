@@ -99,7 +99,7 @@ func (f *Free) Grant(bu int, g *placing.Grant) error {
 }
 
 // Standing implements Order.
-func (f *Free) Standing(bu int, m *placing.Standing) error { return f.stand(bu, m, f.serve) }
+func (f *Free) Standing(bu int, m *placing.PreGrants) error { return f.stand(bu, m, f.serve) }
 
 // serve queues a transfer that is granted.
 func (f *Free) serve(n uint64) {

@@ -24,7 +24,7 @@ type Order interface {
 	Stands() bool
 	// Standing takes windows of a builder unit that are granted once for all. An error says what is wrong; it then had
 	// no effect.
-	Standing(bu int, m *placing.Standing) error
+	Standing(bu int, m *placing.PreGrants) error
 	// Release takes the watermark below which every MEP has its outcome.
 	Release(below uint64)
 	// Reject takes that a MEP was rejected by the builder unit to which its token went, for a slot, and says whether

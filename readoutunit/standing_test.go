@@ -146,10 +146,10 @@ func TestWindowsOfTheOtherKind(t *testing.T) {
 		Gen:     1,
 		Length:  40,
 	}
-	s := placing.Standing{Refs: []placing.Ref{{Window: 1, Gen: 1}}}
+	s := placing.PreGrants{Refs: []placing.Ref{{Window: 1, Gen: 1}}}
 	errs := []error{
 		r.unit.Grant(5, g.Append(nil)), r.unit.Standing(4, s.Append(nil)),
-		r.unit.Standing(5, []byte{byte(placing.KindStanding)}),
+		r.unit.Standing(5, []byte{byte(placing.KindPreGrants)}),
 	}
 	for i, says := range []string{
 		"which has granted its windows for all MEPs", "rank 4 granted windows", "malformed",
@@ -173,7 +173,7 @@ func TestStandingThatMakesNoSense(t *testing.T) {
 	s.Stand()
 	ref := func(w uint32) placing.Ref { return placing.Ref{Window: w, Gen: 1} }
 	give := func(first uint32, refs ...placing.Ref) error {
-		return s.Standing(0, &placing.Standing{First: first, Refs: refs})
+		return s.Standing(0, &placing.PreGrants{First: first, Refs: refs})
 	}
 	if err := give(1, ref(1), ref(2)); err != nil {
 		t.Error(err)
@@ -235,9 +235,9 @@ func (n *atOnce) WriteMany(rank int, _ []link.Piece, cookie uint64) error {
 func (n *atOnce) Move(int, uint64, func(int) []byte) bool { return false }
 
 func (n *atOnce) Signal(rank int, _ []byte) error {
-	for first := 0; first < n.refs; first += placing.MaxStanding {
-		m := placing.Standing{First: uint32(first)}
-		for i := range min(placing.MaxStanding, n.refs-first) {
+	for first := 0; first < n.refs; first += placing.MaxPreGrants {
+		m := placing.PreGrants{First: uint32(first)}
+		for i := range min(placing.MaxPreGrants, n.refs-first) {
 			m.Refs = append(m.Refs, placing.Ref(standingRef(rank, uint32(first+i))))
 		}
 		if err := n.unit.Standing(rank, m.Append(nil)); err != nil {
@@ -259,7 +259,7 @@ const loopCycles, loopBUs, loopSlots = 512, 2, 4096
 
 func newLoop(t testing.TB, prepared bool) *loop {
 	g := source.GeneratorConfig{
-		Division:     placing.Even(2, 1),
+		Division:     placing.EvenDivision(2, 1),
 		Packing:      1,
 		FragmentSize: 128,
 		Model:        pattern.Constant,

@@ -228,7 +228,7 @@ func (u *actor) holds() string {
 }
 
 func (p *player) windows(u *actor, w []string) string {
-	m := placing.Standing{First: uint32(p.number(strings.TrimSuffix(w[5], ":")))}
+	m := placing.PreGrants{First: uint32(p.number(strings.TrimSuffix(w[5], ":")))}
 	for _, s := range w[6:] {
 		m.Refs = append(m.Refs, placing.Ref{Window: uint32(p.number(s)), Gen: 1})
 	}

@@ -301,12 +301,12 @@ func (s *Transfers) Stands() bool { return s.standing != nil }
 
 // Standing takes windows of a builder unit that are granted once for all. Said twice they must be the same. An error
 // says what is wrong; it then had no effect.
-func (s *Transfers) Standing(bu int, m *placing.Standing) error {
+func (s *Transfers) Standing(bu int, m *placing.PreGrants) error {
 	return s.stand(bu, m, func(uint64) {})
 }
 
 // stand is Standing, and calls each with the place of every transfer that has its window now.
-func (s *Transfers) stand(bu int, m *placing.Standing, each func(n uint64)) error {
+func (s *Transfers) stand(bu int, m *placing.PreGrants, each func(n uint64)) error {
 	if s.standing == nil {
 		return fmt.Errorf("builder unit %d granted windows for all MEPs, where they are granted for each", bu)
 	}

@@ -144,12 +144,12 @@ type Unit struct {
 	waits    Waits
 	pace     pace
 	timeline timeline
-	standing placing.Standing // scratch
-	grants   time.Duration    // time waiting for grants in all
-	full     uint64           // times that the link to a builder unit took no more
-	moved    uint64           // writes under way whose bytes were moved
-	began    time.Time        // first phase
-	over     time.Time        // last phase
+	standing placing.PreGrants // scratch
+	grants   time.Duration     // time waiting for grants in all
+	full     uint64            // times that the link to a builder unit took no more
+	moved    uint64            // writes under way whose bytes were moved
+	began    time.Time         // first phase
+	over     time.Time         // last phase
 }
 
 // maxMicros is the largest time a histogram holds: one hour.

@@ -33,7 +33,7 @@ func (u *Unit) ask() error {
 		if u.lost(bu) {
 			continue
 		}
-		u.message = placing.AppendAsk(u.message[:0])
+		u.message = placing.AppendWindowRequest(u.message[:0])
 		if err := u.cfg.Network.Signal(rank, u.message); err != nil {
 			if err = u.bear(bu, fmt.Errorf("asking builder unit %d for its windows: %w", bu, err)); err != nil {
 				return err
@@ -80,7 +80,7 @@ func (u *Unit) announceTo(bu int, t *tagnet.Token) error {
 	for first := 0; first < n; first += len(a.Entries) {
 		a.First, a.Entries = uint16(first), a.Entries[:0]
 		for i := first; i < min(n, first+placing.MaxEntries); i++ {
-			a.Entries = append(a.Entries, placing.EntryOf(part, i))
+			a.Entries = append(a.Entries, placing.ReadEntry(part, i))
 		}
 		u.message = a.Append(u.message[:0])
 		if err := u.cfg.Network.Signal(u.cfg.BURanks[bu], u.message); err != nil {
@@ -124,7 +124,7 @@ func (u *Unit) grant(rank int, payload []byte) error {
 	return nil
 }
 
-// Standing takes a builder unit's signal of kind placing.KindStanding. An error says what was wrong with it; it had no
+// Standing takes a builder unit's signal of kind placing.KindPreGrants. An error says what was wrong with it; it had no
 // effect.
 func (u *Unit) Standing(rank int, payload []byte) error {
 	u.mu.Lock()

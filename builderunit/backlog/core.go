@@ -42,7 +42,7 @@ type segmentState struct {
 
 // runState is a run of the backlog as it was seen.
 type runState struct {
-	Removes   bool // it is a backlog: what is drained goes
+	IsBacklog bool // it is a backlog: what is drained goes
 	Concluded bool // it has its verdict: nobody will write
 	Segments  []segmentState
 	Open      int // segments that are not closed
@@ -57,10 +57,10 @@ type step struct {
 
 // core decides. It has no clock and no I/O.
 type core struct {
-	patience time.Duration // how long nobody writes before that is believed of a run without a verdict
-	quiet    time.Duration // when it was seen first that nobody writes; 0: somebody does
-	left     time.Duration // since when a killed writer's segment was seen beside live ones; 0: there is none
-	tried    map[int]bool  // runs that were recovered since somebody wrote
+	writerTimeout time.Duration // how long nobody writes before that is believed of a run without a verdict
+	quietSince    time.Duration // when it was seen first that nobody writes; 0: somebody does
+	orphanSince   time.Duration // since when a killed writer's segment was seen beside live ones; 0: there is none
+	recovered     map[int]bool  // runs that were recovered since somebody wrote
 }
 
 // next decides, by what was seen at a time from any begin on.
@@ -70,13 +70,13 @@ type core struct {
 func (c *core) next(now time.Duration, runs []runState) step {
 	n, ok := removable(runs)
 	if !ok {
-		n, ok = oldest(runs)
+		n, ok = oldestUndrained(runs)
 	}
 	if !ok {
-		return c.idle(now, runs)
+		return c.decideIdle(now, runs)
 	}
-	if c.tried == nil { // a writer may have begun meanwhile
-		c.quiet = 0
+	if c.recovered == nil { // a writer may have begun meanwhile
+		c.quietSince = 0
 	}
 	return n
 }
@@ -85,7 +85,7 @@ func (c *core) next(now time.Duration, runs []runState) step {
 func removable(runs []runState) (step, bool) {
 	for r := range runs {
 		for s := range runs[r].Segments {
-			if one := &runs[r].Segments[s]; runs[r].Removes && one.Drained && !one.Gone && !one.Damaged {
+			if one := &runs[r].Segments[s]; runs[r].IsBacklog && one.Drained && !one.Gone && !one.Damaged {
 				return step{actRemove, r, s}, true
 			}
 		}
@@ -93,8 +93,8 @@ func removable(runs []runState) (step, bool) {
 	return step{}, false
 }
 
-// oldest finds the segment that was closed first of those that are not drained.
-func oldest(runs []runState) (first step, ok bool) {
+// oldestUndrained finds the segment that was closed first of those that are not drained.
+func oldestUndrained(runs []runState) (first step, ok bool) {
 	var at time.Time
 	for r := range runs {
 		for s := range runs[r].Segments {
@@ -107,8 +107,8 @@ func oldest(runs []runState) (first step, ok bool) {
 	return first, ok
 }
 
-// idle decides where no closed segment is left.
-func (c *core) idle(now time.Duration, runs []runState) step {
+// decideIdle decides where no closed segment is left.
+func (c *core) decideIdle(now time.Duration, runs []runState) step {
 	writes, sure := false, len(runs) > 0
 	for r := range runs {
 		writes = writes || runs[r].Live > 0
@@ -116,44 +116,44 @@ func (c *core) idle(now time.Duration, runs []runState) step {
 	}
 	switch {
 	case writes:
-		c.quiet, c.tried = 0, nil
-		return c.beside(now, runs)
+		c.quietSince, c.recovered = 0, nil
+		return c.decideWhileLive(now, runs)
 	case sure:
 		return step{act: actEnd}
-	case c.quiet == 0:
-		c.quiet = max(1, now)
+	case c.quietSince == 0:
+		c.quietSince = max(1, now)
 		return step{act: actWait}
-	case now-c.quiet < c.patience:
+	case now-c.quietSince < c.writerTimeout:
 		return step{act: actWait}
 	}
 	for r := range runs {
-		if runs[r].Open > 0 && !c.tried[r] {
-			if c.tried == nil {
-				c.tried = map[int]bool{}
+		if runs[r].Open > 0 && !c.recovered[r] {
+			if c.recovered == nil {
+				c.recovered = map[int]bool{}
 			}
-			c.tried[r] = true
+			c.recovered[r] = true
 			return step{act: actRecover, Run: r}
 		}
 	}
 	return step{act: actEnd}
 }
 
-// beside decides while somebody writes: what another, killed, writer left is closed after a while. It is a part of what
+// decideWhileLive decides while somebody writes: what another, killed, writer left is closed after a while. It is a part of what
 // a builder unit may have, so it must not stay until the end of the run.
-func (c *core) beside(now time.Duration, runs []runState) step {
+func (c *core) decideWhileLive(now time.Duration, runs []runState) step {
 	for r := range runs {
 		if runs[r].Open <= runs[r].Live {
 			continue
 		}
-		if c.left == 0 {
-			c.left = max(1, now)
+		if c.orphanSince == 0 {
+			c.orphanSince = max(1, now)
 		}
-		if now-c.left < c.patience {
+		if now-c.orphanSince < c.writerTimeout {
 			return step{act: actWait}
 		}
-		c.left = max(1, now) // if that fails, it is tried again
+		c.orphanSince = max(1, now) // if that fails, it is tried again
 		return step{act: actRecover, Run: r}
 	}
-	c.left = 0
+	c.orphanSince = 0
 	return step{act: actWait}
 }

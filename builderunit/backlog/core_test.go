@@ -12,7 +12,7 @@ import (
 // TestTranscripts plays every conversation in testdata with the core.
 func TestTranscripts(t *testing.T) {
 	transcript.Play(t, func(t *testing.T) transcript.Answer {
-		p := &player{t: t, core: core{patience: 10 * time.Second}}
+		p := &player{t: t, core: core{writerTimeout: 10 * time.Second}}
 		return func(command string) string { return p.say(strings.Fields(command)) }
 	})
 }
@@ -33,7 +33,7 @@ func (p *player) say(w []string) string {
 		for _, word := range w[1:] {
 			switch word {
 			case "removes":
-				r.Removes = true
+				r.IsBacklog = true
 			case "concluded":
 				r.Concluded = true
 			case "open":

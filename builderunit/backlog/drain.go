@@ -18,26 +18,26 @@ import (
 
 // drain is a run in hand.
 type drain struct {
-	d       *Drainer
-	dir     string
-	m       *recording.Manifest
-	ledger  *recording.Ledger
-	outputs []string    // directories of the run in the outputs
-	held    []io.Closer // these, for this process alone
-	filter  *sink.Filtered
-	ready   func() bool // somebody is there to judge
+	d           *Drainer
+	dir         string
+	m           *recording.Manifest
+	ledger      *recording.Ledger
+	outputs     []string    // directories of the run in the outputs
+	locks       []io.Closer // these, for this process alone
+	filter      *sink.Filtered
+	filterReady func() bool // somebody is there to judge
 
 	// owned by the goroutine that drains
-	done  *recording.Set // MEPs that are drained, or were judged by this process; marked
-	found *recording.Set // MEPs that were in the outputs before this process; marked
+	judged          *recording.Set // MEPs that are drained, or were judged by this process; marked
+	inOutputsBefore *recording.Set // MEPs that were in the outputs before this process; marked
 
-	mu    sync.Mutex
-	tally recording.Decided // of the segment in hand
+	mu           sync.Mutex
+	segmentTally recording.Decisions // of the segment in hand
 }
 
-// open takes a run in hand: its ledger, its outputs, and what judges.
-func (d *Drainer) open(ctx context.Context, s *seen) (_ *drain, err error) {
-	if err := d.check(s.m, s.dir); err != nil {
+// openRun takes a run in hand: its ledger, its outputs, and what judges.
+func (d *Drainer) openRun(ctx context.Context, s *observedRun) (_ *drain, err error) {
+	if err := d.checkRun(s.m, s.dir); err != nil {
 		return nil, err
 	}
 	o := &drain{
@@ -46,11 +46,11 @@ func (d *Drainer) open(ctx context.Context, s *seen) (_ *drain, err error) {
 		m:      s.m,
 		ledger: recording.NewLedger(s.dir, s.m),
 	}
-	o.done, o.found = recording.NewSet(s.m.Packing), recording.NewSet(s.m.Packing)
+	o.judged, o.inOutputsBefore = recording.NewSet(s.m.Packing), recording.NewSet(s.m.Packing)
 	if err := o.ledger.Open(); err != nil {
 		return nil, err
 	}
-	if aside := o.ledger.Aside(); aside != "" {
+	if aside := o.ledger.CutOffFile(); aside != "" {
 		d.c.Log.Warn("the end of the ledger had no right checksum: it was cut off and is kept; a segment that it names "+
 			"is drained again if its files are there, else look into it", "run", s.dir, "kept", aside)
 	}
@@ -67,10 +67,10 @@ func (d *Drainer) open(ctx context.Context, s *seen) (_ *drain, err error) {
 	if sinks, err = o.openOutputs(ctx); err != nil {
 		return nil, err
 	}
-	if err := o.ledger.Mark(o.done); err != nil {
+	if err := o.ledger.MarkIn(o.judged); err != nil {
 		return nil, err
 	}
-	judges, err := d.c.Filter(s.m, most(s.m))
+	judges, err := d.c.Filter(s.m, maxMEPBytes(s.m))
 	if err != nil {
 		return nil, err
 	}
@@ -78,37 +78,37 @@ func (d *Drainer) open(ctx context.Context, s *seen) (_ *drain, err error) {
 	if err != nil {
 		return nil, err
 	}
-	o.ready = judges.Attended
+	o.filterReady = judges.Ready
 	o.filter = sink.NewFiltered(sink.NewStreams(route, sinks), sink.FilterConfig{
-		Filters:  judges.Filters,
-		Panel:    judges.Panel,
-		Deadline: d.c.Deadline,
-		MostMEP:  most(s.m),
-		Decided:  o.decided,
-		Log:      d.c.Log,
+		Filters:    judges.Filters,
+		Panel:      judges.Panel,
+		Deadline:   d.c.Deadline,
+		MaxMEP:     maxMEPBytes(s.m),
+		OnDecision: o.countDecision,
+		Log:        d.c.Log,
 	})
 	return o, nil
 }
 
 // release gives ledger and outputs to others.
 func (o *drain) release() error {
-	for _, h := range o.held {
+	for _, h := range o.locks {
 		_ = h.Close() // nothing was written
 	}
 	return o.ledger.Close()
 }
 
-// most is the largest MEP that there may be, as far as the closed segments tell: none is larger than its segment.
-func most(m *recording.Manifest) int {
-	most := int64(0)
+// maxMEPBytes is the largest MEP that there may be, as far as the closed segments tell: none is larger than its segment.
+func maxMEPBytes(m *recording.Manifest) int {
+	largest := int64(0)
 	for i := range m.Builders {
 		for _, s := range m.Builders[i].Segments {
 			if s.MEPs > 0 {
-				most = max(most, s.Bytes-int64(s.MEPs-1)) // the others have a byte at least
+				largest = max(largest, s.Bytes-int64(s.MEPs-1)) // the others have a byte at least
 			}
 		}
 	}
-	return int(most)
+	return int(largest)
 }
 
 func newSet(m *recording.Manifest) *recording.Set {
@@ -118,15 +118,15 @@ func newSet(m *recording.Manifest) *recording.Set {
 	return recording.NewSet(m.Packing)
 }
 
-// check says why a run cannot be drained.
-func (d *Drainer) check(m *recording.Manifest, dir string) error {
+// checkRun says why a run cannot be drained.
+func (d *Drainer) checkRun(m *recording.Manifest, dir string) error {
 	switch {
 	case m.Format != recording.MEP.String():
 		return &Error{dir, fmt.Sprintf("it has %s, and a filter needs events as they were built: record the run with "+
 			"--output mep:DIR/", m.Format)}
 	case m.Merged != nil:
 		return &Error{dir, "it was merged into " + m.Merged.Path + ": only segments can be drained"}
-	case m.Drains != "":
+	case m.SourceBacklog != "":
 		return &Error{dir, "it is what a second filter wrote, and no backlog"}
 	case m.Backlog > 0 && d.c.Rejected == nil && !d.c.Discards:
 		return &Error{dir, "it is a backlog, of which segments are removed when they are drained, and what the filter " +
@@ -135,13 +135,13 @@ func (d *Drainer) check(m *recording.Manifest, dir string) error {
 	return nil
 }
 
-// all are the outputs in the order of streams.
-func (c *Config) all() []Output {
-	all := slices.Clone(c.Accepted)
+// outputs are the outputs in the order of streams.
+func (c *Config) outputs() []Output {
+	outputs := slices.Clone(c.Accepted)
 	if c.Rejected != nil {
-		all = append(all, *c.Rejected)
+		outputs = append(outputs, *c.Rejected)
 	}
-	return all
+	return outputs
 }
 
 // openOutputs opens the outputs, and finds out what is in them.
@@ -150,29 +150,29 @@ func (o *drain) openOutputs(ctx context.Context) (sinks []sink.Sink, err error) 
 	if err != nil {
 		return nil, err
 	}
-	all := o.d.c.all()
-	if err := o.compare(all); err != nil {
+	outputs := o.d.c.outputs()
+	if err := o.checkOutputs(outputs); err != nil {
 		return nil, err
 	}
-	var places []recording.Place
-	for range all {
-		place, err := o.join(ctx, all, places, key)
+	var places []recording.Destination
+	for range outputs {
+		place, err := o.openOutput(ctx, outputs, places, key)
 		if err != nil {
 			return nil, err
 		}
 		places = append(places, place)
 	}
-	if o.ledger.To() == nil {
-		if err := o.ledger.Begin(places); err != nil {
+	if o.ledger.Destinations() == nil {
+		if err := o.ledger.SetDestinations(places); err != nil {
 			return nil, err
 		}
 	}
-	for i := range all {
+	for i := range outputs {
 		to, err := sink.NewSegments(sink.SegmentsConfig{
 			Dir:        o.outputs[i],
 			Run:        o.m.Run,
 			Key:        key,
-			Format:     all[i].Format,
+			Format:     outputs[i].Format,
 			Node:       o.d.c.Node,
 			Host:       o.d.c.Host,
 			Program:    o.d.c.Program,
@@ -189,15 +189,15 @@ func (o *drain) openOutputs(ctx context.Context) (sinks []sink.Sink, err error) 
 	return sinks, nil
 }
 
-// compare refuses outputs other than those to which events went before, before anything is made in them.
-func (o *drain) compare(all []Output) error {
-	before := o.ledger.To()
+// checkOutputs refuses outputs other than those to which events went before, before anything is made in them.
+func (o *drain) checkOutputs(outputs []Output) error {
+	before := o.ledger.Destinations()
 	if before == nil {
 		return nil
 	}
-	same := len(before) == len(all)
-	for i := 0; same && i < len(all); i++ {
-		m, err := recording.Load(recording.RunDir(all[i].Dir, o.m.Run))
+	same := len(before) == len(outputs)
+	for i := 0; same && i < len(outputs); i++ {
+		m, err := recording.Load(recording.RunDir(outputs[i].Dir, o.m.Run))
 		same = err == nil && m.ID == before[i].Directory
 	}
 	if same {
@@ -211,25 +211,25 @@ func (o *drain) compare(all []Output) error {
 		fmt.Sprintf("some of its events are in %q already: give the outputs that were given first", paths)}
 }
 
-// join opens the directory of the run in the output behind those before, closes what a killed process left there, and
+// openOutput opens the directory of the run in the output behind those before, closes what a killed process left there, and
 // notes what is in it.
-func (o *drain) join(ctx context.Context, all []Output, before []recording.Place,
+func (o *drain) openOutput(ctx context.Context, outputs []Output, before []recording.Destination,
 	key recording.Key,
-) (p recording.Place, err error) {
-	out := all[len(before)]
-	about := recording.About{
+) (p recording.Destination, err error) {
+	out := outputs[len(before)]
+	about := recording.RunInfo{
 		Run:               o.m.Run,
 		Key:               key,
 		Format:            out.Format,
 		Packing:           o.m.Packing,
 		Live:              o.m.Live,
-		Drains:            o.m.ID,
+		SourceBacklog:     o.m.ID,
 		Program:           o.d.c.Program,
 		Configuration:     o.m.Configuration,
 		ConfigurationHash: o.m.ConfigurationHash,
 	}
-	if len(all) > 1 {
-		about.Stream = &recording.Stream{Number: len(before), Of: len(all), By: "decision"}
+	if len(outputs) > 1 {
+		about.Stream = &recording.Stream{Number: len(before), Count: len(outputs), By: "decision"}
 	}
 	dir, err := recording.OpenRun(out.Dir, about, false)
 	if err != nil {
@@ -239,17 +239,17 @@ func (o *drain) join(ctx context.Context, all []Output, before []recording.Place
 	if err != nil {
 		return p, err
 	}
-	if m.Drains != o.m.ID {
+	if m.SourceBacklog != o.m.ID {
 		return p, &Error{dir, "it is of the same run, and not what a second filter wrote: give another output"}
 	}
-	if slices.ContainsFunc(before, func(p recording.Place) bool { return p.Directory == m.ID }) {
+	if slices.ContainsFunc(before, func(p recording.Destination) bool { return p.Directory == m.ID }) {
 		return p, &Error{dir, "two outputs are this one place: give each a directory of its own"}
 	}
-	held, err := recording.Hold(dir)
+	held, err := recording.LockRunDir(dir)
 	if err != nil {
 		return p, err
 	}
-	o.held = append(o.held, held)
+	o.locks = append(o.locks, held)
 	if _, err := recording.Recover(ctx, dir); err != nil {
 		return p, err
 	}
@@ -257,46 +257,46 @@ func (o *drain) join(ctx context.Context, all []Output, before []recording.Place
 	if err != nil {
 		return p, err
 	}
-	for problem := range c.All {
+	for problem := range c.AllProblems {
 		return p, &Error{dir, fmt.Sprintf("it cannot be gone on with: %v", problem)}
 	}
-	o.found.Mark(c.Set)
+	o.inOutputsBefore.MarkSet(c.Set)
 	o.outputs = append(o.outputs, dir)
 	path, err := filepath.Abs(dir)
-	return recording.Place{Directory: m.ID, Path: path}, err
+	return recording.Destination{Directory: m.ID, Path: path}, err
 }
 
-// decided takes what was decided. It is told under a lock of the filter's, from any goroutine.
-func (o *drain) decided(m sink.Meta, _, n int, v filter.Verdict, _ time.Duration) {
+// countDecision takes what was decided. It is told under a lock of the filter's, from any goroutine.
+func (o *drain) countDecision(m sink.Meta, _, n int, v filter.Verdict, _ time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch v.Decision {
 	case filter.Accepted:
-		o.tally.Accepted += uint64(n)
+		o.segmentTally.Accepted += uint64(n)
 	case filter.Rejected:
-		o.tally.Rejected += uint64(n)
+		o.segmentTally.Rejected += uint64(n)
 		if m.Decision.Keeps() {
-			o.tally.Carried += uint64(n)
+			o.segmentTally.RejectedKept += uint64(n)
 		}
 	case filter.TimedOut:
-		o.tally.TimedOut += uint64(n)
+		o.segmentTally.TimedOut += uint64(n)
 	default:
-		o.tally.Failed += uint64(n)
+		o.segmentTally.Failed += uint64(n)
 	}
 }
 
-// segment drains a segment.
-func (o *drain) segment(ctx context.Context, listed recording.Segment) error {
-	o.tally = recording.Decided{}
-	meps, beside := newSet(o.m), recording.Decided{}
-	err := recording.EachMEP(ctx, o.dir, o.m, listed, func(p *recording.Part) error {
+// drainSegment drains a segment.
+func (o *drain) drainSegment(ctx context.Context, listed recording.Segment) error {
+	o.segmentTally = recording.Decisions{}
+	meps, beside := newSet(o.m), recording.Decisions{}
+	err := recording.EachMEP(ctx, o.dir, o.m, listed, func(p *recording.RecordedMEP) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		if p.Err == nil { // another copy of one that is damaged may do
 			meps.Add(p.Entry)
 		}
-		return o.one(ctx, p, &beside)
+		return o.judgeMEP(ctx, p, &beside)
 	})
 	if flushErr := o.filter.Flush(); flushErr != nil {
 		return flushErr
@@ -305,37 +305,37 @@ func (o *drain) segment(ctx context.Context, listed recording.Segment) error {
 		return err
 	}
 	o.mu.Lock()
-	beside.Add(o.tally)
+	beside.Add(o.segmentTally)
 	o.mu.Unlock()
-	return o.ledger.Append(recording.Drained{
-		Segment: listed.Name,
-		CRC:     listed.CRC,
-		MEPs:    listed.MEPs,
-		Decided: beside,
-		At:      time.Now().UTC(),
+	return o.ledger.Append(recording.DrainedSegment{
+		Segment:   listed.Name,
+		CRC:       listed.CRC,
+		MEPs:      listed.MEPs,
+		Decisions: beside,
+		At:        time.Now().UTC(),
 	}, meps)
 }
 
-// one has one MEP judged, unless that was done.
-func (o *drain) one(ctx context.Context, p *recording.Part, beside *recording.Decided) error {
+// judgeMEP has one MEP judged, unless that was done.
+func (o *drain) judgeMEP(ctx context.Context, p *recording.RecordedMEP, beside *recording.Decisions) error {
 	n := uint64(p.Events)
 	switch {
-	case o.done.Has(p.MEP):
+	case o.judged.Contains(p.MEP):
 		beside.Copies += n
 		return nil
-	case o.found.Has(p.MEP):
+	case o.inOutputsBefore.Contains(p.MEP):
 		beside.Found += n
-		o.done.MarkOne(p.MEP)
+		o.judged.MarkMEP(p.MEP)
 		return nil
 	case p.Err != nil:
 		beside.Damaged += n
 		o.d.c.Log.Error("a MEP of the backlog cannot be judged; its segment stays", "err", p.Err)
 		return nil //nolint:nilerr // it is told and counted, and the others are drained
 	}
-	if err := o.attended(ctx); err != nil {
+	if err := o.waitForFilter(ctx); err != nil {
 		return err
 	}
-	o.done.MarkOne(p.MEP)
+	o.judged.MarkMEP(p.MEP)
 	// What is written is brought to its end, whatever ends this process in good order: no wait in it is without bound.
 	return o.filter.Write(context.WithoutCancel(ctx), sink.Meta{
 		Run:        o.m.Run,
@@ -346,22 +346,22 @@ func (o *drain) one(ctx context.Context, p *recording.Part, beside *recording.De
 	}, p.Data)
 }
 
-// attended waits until somebody is there to judge.
-func (o *drain) attended(ctx context.Context) error {
-	for said := false; o.ready != nil && !o.ready(); said = true {
+// waitForFilter waits until somebody is there to judge.
+func (o *drain) waitForFilter(ctx context.Context) error {
+	for said := false; o.filterReady != nil && !o.filterReady(); said = true {
 		if !said {
 			o.d.c.Log.Warn("no filter process is there: the backlog waits until one is started")
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(lookTime):
+		case <-time.After(scanInterval):
 		}
 	}
 	return nil
 }
 
-func segmentOf(m *recording.Manifest, name string) (recording.Segment, bool) {
+func findSegment(m *recording.Manifest, name string) (recording.Segment, bool) {
 	for i := range m.Builders {
 		for _, s := range m.Builders[i].Segments {
 			if s.Name == name {
@@ -387,7 +387,7 @@ func (d *Drainer) conclude(o *drain) error {
 	}
 	for i := range m.Builders {
 		for _, s := range m.Builders[i].Segments {
-			if _, ok := o.ledger.Of(s); !ok {
+			if _, ok := o.ledger.Lookup(s); !ok {
 				return nil
 			}
 		}

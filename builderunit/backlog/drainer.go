@@ -24,8 +24,8 @@ type Output struct {
 type Filter struct {
 	Filters []filter.Filter
 	Panel   sink.Panel
-	// Attended, where it is given, tells whether anybody is there to judge: the backlog waits meanwhile.
-	Attended func() bool
+	// Ready, where it is given, tells whether anybody is there to judge: the backlog waits meanwhile.
+	Ready func() bool
 }
 
 // Config is what a Drainer is made with.
@@ -37,42 +37,42 @@ type Config struct {
 	Rejected *Output
 	Discards bool
 	// Filter makes what judges the events of a run; most is the largest MEP that was seen of it.
-	Filter   func(m *recording.Manifest, most int) (Filter, error)
-	Deadline time.Duration // of the filter for one event
-	Patience time.Duration // how long nobody writes before that is believed of a run without a verdict
-	Node     string        // for the manifests
-	Host     string
-	Program  string
-	Log      *slog.Logger
-	Progress func(Result) // is told now and then; may be nil
+	Filter        func(m *recording.Manifest, most int) (Filter, error)
+	Deadline      time.Duration // of the filter for one event
+	WriterTimeout time.Duration // how long nobody writes before that is believed of a run without a verdict
+	Node          string        // for the manifests
+	Host          string
+	Program       string
+	Log           *slog.Logger
+	Progress      func(Result) // is told now and then; may be nil
 }
 
 // Result is what became of the backlog, as far as it is drained.
 type Result struct {
-	Runs     int               `json:"runs"`
-	Segments int               `json:"segments"` // drained, since the backlogs began
-	Removed  int               `json:"removed"`  // of these: their files are gone
-	Left     int               `json:"left"`     // segments that are not drained
-	Bytes    int64             `json:"left_bytes"`
-	Live     int               `json:"being_written"`    // of those left
-	Unended  int               `json:"runs_without_end"` // they have no verdict
-	Decided  recording.Decided `json:"decided"`          // events of drained segments
-	Broken   []string          `json:"broken,omitempty"`
+	Runs           int                 `json:"runs"`
+	Segments       int                 `json:"segments"` // drained, since the backlogs began
+	Removed        int                 `json:"removed"`  // of these: their files are gone
+	Remaining      int                 `json:"left"`     // segments that are not drained
+	RemainingBytes int64               `json:"left_bytes"`
+	Live           int                 `json:"being_written"`    // of those left
+	Unconcluded    int                 `json:"runs_without_end"` // they have no verdict
+	Decided        recording.Decisions `json:"decided"`          // events of drained segments
+	Broken         []string            `json:"broken,omitempty"`
 }
 
 // Drainer drains a backlog. It is used once, by one goroutine.
 type Drainer struct {
-	c       Config
-	core    core
-	begun   time.Time
-	ledgers map[string]*recording.Ledger // by directory of the run
-	broken  map[string]error             // segments that cannot be read, by directory and name
-	now     *drain                       // the run in hand; nil: none
-	seen    []seen
+	c        Config
+	core     core
+	begun    time.Time
+	ledgers  map[string]*recording.Ledger // by directory of the run
+	broken   map[string]error             // segments that cannot be read, by directory and name
+	current  *drain                       // the run in hand; nil: none
+	observed []observedRun
 }
 
-// seen is a run as it was looked at.
-type seen struct {
+// observedRun is a run as it was looked at.
+type observedRun struct {
 	dir      string
 	m        *recording.Manifest
 	files    recording.Files
@@ -80,14 +80,14 @@ type seen struct {
 	unlisted []string // closed segments that are not in the manifest
 }
 
-// lookTime is how often a drainer that waits looks whether there is more.
-const lookTime = 100 * time.Millisecond
+// scanInterval is how often a drainer that waits looks whether there is more.
+const scanInterval = 100 * time.Millisecond
 
 // New makes a Drainer. Nothing is opened before Run.
 func New(c Config) *Drainer {
 	return &Drainer{
 		c:       c,
-		core:    core{patience: c.Patience},
+		core:    core{writerTimeout: c.WriterTimeout},
 		begun:   time.Now(),
 		ledgers: map[string]*recording.Ledger{},
 		broken:  map[string]error{},
@@ -98,8 +98,8 @@ func New(c Config) *Drainer {
 // drained in each case; called on a new Drainer, Run goes on where this one was.
 func (d *Drainer) Run(ctx context.Context) (Result, error) {
 	err := d.run(ctx)
-	err = errors.Join(err, d.leave(false))
-	if lookErr := d.look(); err == nil {
+	err = errors.Join(err, d.closeRun(false))
+	if lookErr := d.scan(); err == nil {
 		err = lookErr
 	}
 	return d.result(), err
@@ -110,35 +110,35 @@ func (d *Drainer) run(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := d.look(); err != nil {
+		if err := d.scan(); err != nil {
 			return err
 		}
 		if d.c.Progress != nil {
 			d.c.Progress(d.result())
 		}
-		next := d.core.next(time.Since(d.begun), d.runs())
+		next := d.core.next(time.Since(d.begun), d.runStates())
 		if next.act == actEnd {
-			if err := d.leave(true); err != nil {
+			if err := d.closeRun(true); err != nil {
 				return err
 			}
-			return d.settle(ctx)
+			return d.finishOutputs(ctx)
 		}
-		if err := d.act(ctx, next); err != nil {
+		if err := d.perform(ctx, next); err != nil {
 			return err
 		}
 	}
 }
 
-// act does what was decided.
-func (d *Drainer) act(ctx context.Context, next step) error {
+// perform does what was decided.
+func (d *Drainer) perform(ctx context.Context, next step) error {
 	if next.act == actWait {
 		select {
 		case <-ctx.Done():
-		case <-time.After(lookTime):
+		case <-time.After(scanInterval):
 		}
 		return nil
 	}
-	s := &d.seen[next.Run]
+	s := &d.observed[next.Run]
 	if next.act == actRecover {
 		found, err := recording.Recover(ctx, s.dir)
 		for i := range found {
@@ -146,21 +146,21 @@ func (d *Drainer) act(ctx context.Context, next step) error {
 		}
 		return err
 	}
-	if err := d.enter(ctx, s); err != nil {
+	if err := d.switchTo(ctx, s); err != nil {
 		return err
 	}
 	name := s.run.Segments[next.Segment].Name
-	listed, ok := segmentOf(s.m, name)
+	listed, ok := findSegment(s.m, name)
 	if !ok {
 		return fmt.Errorf("%s is not in the manifest", name)
 	}
 	if next.act == actRemove {
-		return d.now.ledger.Remove(listed)
+		return d.current.ledger.Remove(listed)
 	}
-	if _, drained := d.now.ledger.Of(listed); drained {
+	if _, drained := d.current.ledger.Lookup(listed); drained {
 		return nil // by another process, since this one looked
 	}
-	err := d.now.segment(ctx, listed)
+	err := d.current.drainSegment(ctx, listed)
 	var bad *recording.Problem
 	if errors.As(err, &bad) {
 		d.broken[s.dir+"/"+name] = err
@@ -170,31 +170,31 @@ func (d *Drainer) act(ctx context.Context, next step) error {
 	return err
 }
 
-// enter takes a run in hand, and lays down the one before.
-func (d *Drainer) enter(ctx context.Context, s *seen) error {
-	if d.now != nil && d.now.dir == s.dir {
-		d.now.m = s.m
+// switchTo takes a run in hand, and lays down the one before.
+func (d *Drainer) switchTo(ctx context.Context, s *observedRun) error {
+	if d.current != nil && d.current.dir == s.dir {
+		d.current.m = s.m
 		return nil
 	}
-	if err := d.leave(true); err != nil {
+	if err := d.closeRun(true); err != nil {
 		return err
 	}
-	now, err := d.open(ctx, s)
+	now, err := d.openRun(ctx, s)
 	if err != nil {
 		return err
 	}
-	d.now, d.ledgers[s.dir] = now, now.ledger
+	d.current, d.ledgers[s.dir] = now, now.ledger
 	return nil
 }
 
-// leave lays the run in hand down: its outputs are made whole. With conclude, they get the verdict of the run, if that
+// closeRun lays the run in hand down: its outputs are made whole. With conclude, they get the verdict of the run, if that
 // has one and all of it is drained.
-func (d *Drainer) leave(conclude bool) error {
-	now := d.now
+func (d *Drainer) closeRun(conclude bool) error {
+	now := d.current
 	if now == nil {
 		return nil
 	}
-	d.now = nil
+	d.current = nil
 	err := now.finish()
 	if conclude && err == nil {
 		err = d.conclude(now)
@@ -202,49 +202,49 @@ func (d *Drainer) leave(conclude bool) error {
 	return errors.Join(err, now.release())
 }
 
-// settle makes outputs whole whose process was killed after the last segment, and gives them the verdict of the run,
+// finishOutputs makes outputs whole whose process was killed after the last segment, and gives them the verdict of the run,
 // where that came later.
-func (d *Drainer) settle(ctx context.Context) error {
-	for i := range d.seen {
-		s := &d.seen[i]
-		if !d.unsettled(s) {
+func (d *Drainer) finishOutputs(ctx context.Context) error {
+	for i := range d.observed {
+		s := &d.observed[i]
+		if !d.hasUnfinishedOutput(s) {
 			continue
 		}
-		if err := errors.Join(d.enter(ctx, s), d.leave(true)); err != nil {
+		if err := errors.Join(d.switchTo(ctx, s), d.closeRun(true)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// unsettled says whether an output that a run went to has open segments, or lacks the verdict of the run.
-func (d *Drainer) unsettled(s *seen) (open bool) {
-	all, to := d.c.all(), d.ledgers[s.dir].To()
-	if len(all) != len(to) {
+// hasUnfinishedOutput says whether an output that a run went to has open segments, or lacks the verdict of the run.
+func (d *Drainer) hasUnfinishedOutput(s *observedRun) (open bool) {
+	outputs, to := d.c.outputs(), d.ledgers[s.dir].Destinations()
+	if len(outputs) != len(to) {
 		return false
 	}
-	for i := range all {
-		dir := recording.RunDir(all[i].Dir, s.m.Run)
+	for i := range outputs {
+		dir := recording.RunDir(outputs[i].Dir, s.m.Run)
 		m, err := recording.Load(dir)
 		if err != nil || m.ID != to[i].Directory {
 			return false
 		}
-		files, err := recording.FilesOf(dir)
+		files, err := recording.ReadFiles(dir)
 		open = open || err != nil || len(files.Open) > 0 || m.Verdict == nil && s.m.Verdict != nil
 	}
 	return open
 }
 
-// runs are what the core is told of the runs.
-func (d *Drainer) runs() (all []runState) {
-	for i := range d.seen {
-		all = append(all, d.seen[i].run)
+// runStates are what the core is told of the runs.
+func (d *Drainer) runStates() (states []runState) {
+	for i := range d.observed {
+		states = append(states, d.observed[i].run)
 	}
-	return all
+	return states
 }
 
-// look looks at all runs of the backlog.
-func (d *Drainer) look() error {
+// scan looks at all runs of the backlog.
+func (d *Drainer) scan() error {
 	dirs, err := recording.Runs(d.c.Dir)
 	var link *safeopen.SymlinkError
 	if errors.Is(err, fs.ErrNotExist) {
@@ -252,24 +252,24 @@ func (d *Drainer) look() error {
 	} else if err != nil && !errors.As(err, &link) { // to that run nobody goes, and no other waits for it
 		return err
 	}
-	d.seen = d.seen[:0]
+	d.observed = d.observed[:0]
 	for _, dir := range dirs {
-		s, err := d.lookAt(dir)
+		s, err := d.scanRun(dir)
 		if err != nil {
 			return err
 		}
-		d.seen = append(d.seen, s)
+		d.observed = append(d.observed, s)
 	}
 	return nil
 }
 
-// lookAt looks at one run.
-func (d *Drainer) lookAt(dir string) (s seen, err error) {
+// scanRun looks at one run.
+func (d *Drainer) scanRun(dir string) (s observedRun, err error) {
 	s.dir = dir
 	if s.m, err = recording.Load(dir); err != nil {
 		return s, err
 	}
-	if s.files, err = recording.FilesOf(dir); err != nil {
+	if s.files, err = recording.ReadFiles(dir); err != nil {
 		return s, err
 	}
 	l := d.ledgers[dir]
@@ -277,11 +277,11 @@ func (d *Drainer) lookAt(dir string) (s seen, err error) {
 		l = recording.NewLedger(dir, s.m)
 		d.ledgers[dir] = l
 	}
-	if err := l.Look(); err != nil {
+	if err := l.Refresh(); err != nil {
 		return s, err
 	}
 	s.run = runState{
-		Removes:   s.m.Backlog > 0,
+		IsBacklog: s.m.Backlog > 0,
 		Concluded: s.m.Verdict != nil,
 		Open:      len(s.files.Open),
 		Live:      s.files.Live,
@@ -291,7 +291,7 @@ func (d *Drainer) lookAt(dir string) (s seen, err error) {
 		for _, seg := range s.m.Builders[i].Segments {
 			_, there := s.files.Closed[seg.Name]
 			listed[seg.Name] = true
-			drained, ok := l.Of(seg)
+			drained, ok := l.Lookup(seg)
 			id, _, _ := recording.ParseSegment(seg.Name)
 			there = there || ok && s.files.Index[id.Index()]
 			s.run.Segments = append(s.run.Segments, segmentState{
@@ -314,21 +314,21 @@ func (d *Drainer) lookAt(dir string) (s seen, err error) {
 
 // result is how far the backlog is.
 func (d *Drainer) result() (r Result) {
-	for i := range d.seen {
-		s := &d.seen[i]
+	for i := range d.observed {
+		s := &d.observed[i]
 		r.Runs++
 		r.Decided.Add(d.ledgers[s.dir].Total())
-		r.Left += len(s.files.Open)
+		r.Remaining += len(s.files.Open)
 		r.Live += s.files.Live
 		if s.m.Verdict == nil {
-			r.Unended++
+			r.Unconcluded++
 		}
 		for _, f := range s.files.Open {
-			r.Bytes += f.Bytes
+			r.RemainingBytes += f.Bytes
 		}
 		for _, name := range s.unlisted {
-			r.Left++
-			r.Bytes += s.files.Closed[name].Bytes
+			r.Remaining++
+			r.RemainingBytes += s.files.Closed[name].Bytes
 		}
 		for _, seg := range s.run.Segments {
 			f, there := s.files.Closed[seg.Name]
@@ -342,8 +342,8 @@ func (d *Drainer) result() (r Result) {
 				r.Broken = append(r.Broken, seg.Name)
 				fallthrough
 			default:
-				r.Left++
-				r.Bytes += f.Bytes
+				r.Remaining++
+				r.RemainingBytes += f.Bytes
 			}
 		}
 	}

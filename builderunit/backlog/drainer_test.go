@@ -60,13 +60,13 @@ type rig struct {
 	t      *testing.T
 	dir    string // of all
 	runDir string
-	about  recording.About
+	about  recording.RunInfo
 }
 
 func newRig(t *testing.T, backlog int64) *rig {
 	t.Helper()
 	r := &rig{t: t, dir: must.MemoryDir(t)}
-	r.about = recording.About{
+	r.about = recording.RunInfo{
 		Run:     testRun,
 		Key:     recording.NewKey(),
 		Format:  recording.MEP,
@@ -139,9 +139,9 @@ func (r *rig) config(judged func()) Config {
 		Filter: func(*recording.Manifest, int) (Filter, error) {
 			return Filter{Filters: []filter.Filter{thirds{judged}, thirds{judged}}}, nil
 		},
-		Deadline: time.Minute,
-		Patience: 50 * time.Millisecond,
-		Log:      slog.New(slog.DiscardHandler),
+		Deadline:      time.Minute,
+		WriterTimeout: 50 * time.Millisecond,
+		Log:           slog.New(slog.DiscardHandler),
 	}
 }
 
@@ -158,7 +158,7 @@ func (r *rig) drained(meps uint64) {
 			r.t.Error(text.String())
 		}
 		for k := range meps {
-			if v.Runs[0].Set.Has(k) {
+			if v.Runs[0].Set.Contains(k) {
 				if got[k] != "" {
 					r.t.Fatalf("MEP %d is in both outputs", k)
 				}
@@ -194,7 +194,7 @@ func TestDrains(t *testing.T) {
 			got, err := New(r.config(nil)).Run(t.Context())
 			must.OK(t, err)
 			d := got.Decided
-			if d.Accepted != 167*testPacking || d.Rejected != 333*testPacking || d.Copies != 10*testPacking || got.Left > 0 ||
+			if d.Accepted != 167*testPacking || d.Rejected != 333*testPacking || d.Copies != 10*testPacking || got.Remaining > 0 ||
 				got.Segments < 10 || (got.Removed == got.Segments) != (bound > 0) {
 				t.Errorf("%+v", got)
 			}
@@ -220,7 +220,7 @@ func TestDrainsBesideARun(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		c := r.config(nil)
-		c.Patience = patiently.Long
+		c.WriterTimeout = patiently.Long
 		_, err := New(c).Run(context.Background())
 		done <- err
 	}()
@@ -297,12 +297,12 @@ func TestDamage(t *testing.T) {
 	for range 2 {
 		got, err := New(r.config(nil)).Run(t.Context())
 		must.OK(t, err)
-		if got.Decided.Damaged != testPacking || len(got.Broken) != 1 || got.Left != 1 ||
+		if got.Decided.Damaged != testPacking || len(got.Broken) != 1 || got.Remaining != 1 ||
 			got.Removed != got.Segments-1 {
 			t.Errorf("%+v", got)
 		}
-		for _, left := range []string{"bu0-00002.mep", "bu0-00002.idx", "bu0-00003.mep", "bu0-00003.idx"} {
-			if _, err := os.Stat(filepath.Join(r.runDir, left)); err != nil {
+		for _, remaining := range []string{"bu0-00002.mep", "bu0-00002.idx", "bu0-00003.mep", "bu0-00003.idx"} {
+			if _, err := os.Stat(filepath.Join(r.runDir, remaining)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -319,7 +319,7 @@ func TestTheVerdictComesLater(t *testing.T) {
 	for unended := 1; unended >= 0; unended-- {
 		got, err := New(r.config(nil)).Run(t.Context())
 		must.OK(t, err)
-		if got.Unended != unended {
+		if got.Unconcluded != unended {
 			t.Errorf("%+v", got)
 		}
 		r.concluded(200)
@@ -340,7 +340,7 @@ func TestASegmentThatCannotBeReadHoldsUpNoOther(t *testing.T) {
 	r.concluded(200)
 	got, err := New(r.config(nil)).Run(t.Context())
 	must.OK(t, err)
-	if len(got.Broken) != 2 || got.Left != 2 || got.Removed == 0 || got.Removed != got.Segments {
+	if len(got.Broken) != 2 || got.Remaining != 2 || got.Removed == 0 || got.Removed != got.Segments {
 		t.Errorf("%+v", got)
 	}
 }
@@ -358,7 +358,7 @@ func TestATruncatedSegmentHoldsUpNoOther(t *testing.T) {
 	for range 2 {
 		got, err := New(r.config(nil)).Run(t.Context())
 		must.OK(t, err)
-		if len(got.Broken) != 1 || got.Left != 1 || got.Removed == 0 || got.Removed != got.Segments {
+		if len(got.Broken) != 1 || got.Remaining != 1 || got.Removed == 0 || got.Removed != got.Segments {
 			t.Errorf("%+v", got)
 		}
 	}
@@ -379,7 +379,7 @@ func TestWhatIsNotListedIsLeft(t *testing.T) {
 	r.concluded(100)
 	got, err := New(r.config(nil)).Run(t.Context())
 	must.OK(t, err)
-	if got.Left != 1 || got.Bytes == 0 {
+	if got.Remaining != 1 || got.RemainingBytes == 0 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -29,7 +29,7 @@ func TestRejectedEventsThatAreKept(t *testing.T) {
 	v, err := recording.Verify(t.Context(), r.path("accepted"), recording.VerifyOptions{})
 	must.OK(t, err)
 	d := got.Decided
-	if d.Rejected != 100 || d.Accepted+d.Carried != v.Runs[0].EventsFound || d.Events() != 200 {
+	if d.Rejected != 100 || d.Accepted+d.RejectedKept != v.Runs[0].EventsFound || d.Events() != 200 {
 		t.Errorf("%+v, and %d events are in the output", d, v.Runs[0].EventsFound)
 	}
 }

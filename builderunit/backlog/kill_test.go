@@ -37,12 +37,12 @@ func TestChild(t *testing.T) {
 	}
 	key, err := recording.ParseKey(os.Getenv(childKey))
 	must.OK(t, err)
-	r := &rig{t: t, dir: dir, about: recording.About{Key: key}}
+	r := &rig{t: t, dir: dir, about: recording.RunInfo{Key: key}}
 	r.runDir = recording.RunDir(r.path("buffer"), testRun)
 	if os.Getenv(childWhat) == "drain" {
 		fmt.Println("begun")
 		c := r.config(func() { time.Sleep(20 * time.Microsecond) })
-		c.Patience = 200 * time.Millisecond // what a killed writer left is closed, so that it does not fill the backlog
+		c.WriterTimeout = 200 * time.Millisecond // what a killed writer left is closed, so that it does not fill the backlog
 		_, err := New(c).Run(t.Context())
 		must.OK(t, err)
 		return
@@ -155,15 +155,15 @@ func TestKilled(t *testing.T) {
 	must.OK(t, err)
 	c, err := recording.Read(t.Context(), r.runDir)
 	must.OK(t, err)
-	if c.Set.MEPs() != killMEPs || c.Count() > 0 {
-		t.Fatalf("%d MEPs are in the backlog, or drained; %d problems", c.Set.MEPs(), c.Count())
+	if c.Set.MEPs() != killMEPs || c.ProblemCount() > 0 {
+		t.Fatalf("%d MEPs are in the backlog, or drained; %d problems", c.Set.MEPs(), c.ProblemCount())
 	}
 	r.concluded(killMEPs)
 	got, err := New(r.config(nil)).Run(t.Context())
 	must.OK(t, err)
 	r.drained(killMEPs)
 	d := got.Decided
-	if d.Events()-d.Copies != killMEPs*testPacking || d.Damaged > 0 || got.Left > 0 || got.Removed != got.Segments {
+	if d.Events()-d.Copies != killMEPs*testPacking || d.Damaged > 0 || got.Remaining > 0 || got.Removed != got.Segments {
 		t.Errorf("%+v", got)
 	}
 	t.Logf("%d writers and %d drains killed; %+v", kills, drainKills, got)
@@ -183,7 +183,7 @@ func TestFullDisk(t *testing.T) {
 	if !errors.Is(err, unix.ENOSPC) {
 		t.Fatal(err)
 	}
-	if got.Segments == 0 || got.Left == 0 {
+	if got.Segments == 0 || got.Remaining == 0 {
 		t.Errorf("%+v", got)
 	}
 	if _, err := New(c).Run(t.Context()); !errors.Is(err, unix.ENOSPC) { // and once more, without room
@@ -237,7 +237,7 @@ func TestAFullBacklogIsDrained(t *testing.T) {
 	}
 	got, err := New(r.config(nil)).Run(t.Context())
 	must.OK(t, err)
-	if got.Left > 0 || got.Removed != got.Segments {
+	if got.Remaining > 0 || got.Removed != got.Segments {
 		t.Errorf("%+v", got)
 	}
 	r.drained(2000)

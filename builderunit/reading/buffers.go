@@ -13,8 +13,8 @@ import (
 	"ringlet/shmem"
 )
 
-// findEvery is how often it is looked for buffers.
-const findEvery = 50 * time.Millisecond
+// findInterval is how often it is looked for buffers.
+const findInterval = 50 * time.Millisecond
 
 // noOutputError says that there is no output of a name.
 type noOutputError struct {
@@ -33,8 +33,8 @@ func (e *noOutputError) Error() string {
 type buffers struct {
 	name, dir string
 	mayLose   bool
-	each      func(buffer string, e entry) error // one call at a time
-	lost      func(buffer string, n uint64) error
+	onEntry   func(buffer string, e entry) error // one call at a time
+	onLost    func(buffer string, n uint64) error
 
 	mu   sync.Mutex // held while each is called
 	seen map[string]bool
@@ -50,7 +50,7 @@ func (b *buffers) read(ctx context.Context, wait time.Duration) error {
 	b.seen = map[string]bool{}
 	ended := make(chan error, 1)
 	begun, open := time.Now(), 0
-	look := time.NewTicker(findEvery)
+	look := time.NewTicker(findInterval)
 	defer look.Stop()
 	for {
 		names, err := b.find(pattern)
@@ -60,7 +60,7 @@ func (b *buffers) read(ctx context.Context, wait time.Duration) error {
 		for _, name := range names {
 			open++
 			b.wg.Go(func() {
-				err := b.one(ctx, name)
+				err := b.readBuffer(ctx, name)
 				if err != nil {
 					stop(err)
 				}
@@ -100,8 +100,8 @@ func (b *buffers) find(pattern *regexp.Regexp) (fresh []string, err error) {
 	return fresh, nil
 }
 
-// one reads one buffer to its end. Each entry is acknowledged when each has returned.
-func (b *buffers) one(ctx context.Context, name string) error {
+// readBuffer reads one buffer to its end. Each entry is acknowledged when each has returned.
+func (b *buffers) readBuffer(ctx context.Context, name string) error {
 	opts := []shmem.Option{shmem.WithDir(b.dir)}
 	if b.mayLose {
 		opts = append(opts, shmem.WithLossyReader())
@@ -115,7 +115,7 @@ func (b *buffers) one(ctx context.Context, name string) error {
 		e, err := r.Next(ctx)
 		var lost *shmem.OverwrittenError
 		if errors.As(err, &lost) {
-			if err := b.tell(name, lost.Entries); err != nil {
+			if err := b.reportLost(name, lost.Entries); err != nil {
 				return err
 			}
 			continue
@@ -128,7 +128,7 @@ func (b *buffers) one(ctx context.Context, name string) error {
 		case err != nil:
 			return err
 		}
-		err = b.take(name, e)
+		err = b.handleEntry(name, e)
 		if ack := r.Ack(e); err == nil {
 			err = ack
 		}
@@ -138,18 +138,18 @@ func (b *buffers) one(ctx context.Context, name string) error {
 	}
 }
 
-func (b *buffers) tell(name string, lost uint64) error {
+func (b *buffers) reportLost(name string, lost uint64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.lost(name, lost)
+	return b.onLost(name, lost)
 }
 
-func (b *buffers) take(name string, e shmem.Entry) error {
+func (b *buffers) handleEntry(name string, e shmem.Entry) error {
 	entry, err := parse(e.Type, e.Data)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.each(name, entry)
+	return b.onEntry(name, entry)
 }

@@ -48,7 +48,7 @@ func TestConsumers(t *testing.T) {
 				}
 				start := command(t)
 				output := fmt.Sprintf("ringlet-consume-%d-0", time.Now().UnixNano())
-				out, err := rowOf(t).Open(sink.Settings{Output: output, Capacity: 1 << 12, Share: share})
+				out, err := bufferKind(t).Open(sink.Settings{Output: output, Capacity: 1 << 12, Share: share})
 				must.OK(t, err)
 				defer func() { _ = out.Abort() }()
 				cmd, said := consumer(t, start, output)
@@ -82,7 +82,7 @@ func TestConsumersMayLose(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			start := command(t)
 			output := fmt.Sprintf("ringlet-lose-%d-0", time.Now().UnixNano())
-			out, err := rowOf(t).Open(sink.Settings{Output: output, Capacity: 1 << 12})
+			out, err := bufferKind(t).Open(sink.Settings{Output: output, Capacity: 1 << 12})
 			must.OK(t, err)
 			defer func() { _ = out.Abort() }()
 			cmd, said := consumer(t, start, output, "lose")
@@ -116,8 +116,8 @@ func TestConsumersMayLose(t *testing.T) {
 	}
 }
 
-// rowOf is the row of shared-memory outputs.
-func rowOf(t *testing.T) sink.Row {
+// bufferKind is the row of shared-memory outputs.
+func bufferKind(t *testing.T) sink.Kind {
 	t.Helper()
 	for _, r := range sink.Kinds {
 		if r.Shared {
@@ -125,5 +125,5 @@ func rowOf(t *testing.T) sink.Row {
 		}
 	}
 	t.Fatal("there is no shared-memory output")
-	return sink.Row{}
+	return sink.Kind{}
 }

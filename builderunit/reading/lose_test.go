@@ -19,15 +19,15 @@ import (
 // overwrites is told, and counted on both sides.
 func TestMayLose(t *testing.T) {
 	name := fmt.Sprint("lose-", time.Now().UnixNano())
-	out, err := rowOf(t).Open(sink.Settings{Output: "ringlet-" + name + "-0", Capacity: shmem.PageSize})
+	out, err := bufferKind(t).Open(sink.Settings{Output: "ringlet-" + name + "-0", Capacity: shmem.PageSize})
 	must.OK(t, err)
 	w := out.(*sink.Buffer)
 	defer func() { _ = w.Abort() }()
 	var errs logged.Buffer
-	stuck, told := &gate{passed: make(chan struct{}), open: make(chan struct{})}, make(chan error, 1)
+	stuck, lossErr := &gate{passed: make(chan struct{}), open: make(chan struct{})}, make(chan error, 1)
 	go func() {
 		opts := reading.Options{Name: name, Format: selection.JSON, MayLose: true}
-		told <- reading.Print(t.Context(), stuck, &errs, opts)
+		lossErr <- reading.Print(t.Context(), stuck, &errs, opts)
 	}()
 	must.OK(t, w.Write(t.Context(), meta(0, 2), mepOf(t, 0, 2)))
 	patiently.Receive(t, stuck.passed, "the first event is not printed")
@@ -36,21 +36,21 @@ func TestMayLose(t *testing.T) {
 		must.OK(t, w.Write(t.Context(), meta(mep, 2), mepOf(t, 100*mep, 2)))
 	}
 	close(stuck.open)
-	for w.Stats().Missed == 0 { // it reads on, and the buffer tells at its end at the latest
+	for w.Stats().Overwritten == 0 { // it reads on, and the buffer tells at its end at the latest
 		must.OK(t, w.Write(t.Context(), meta(meps, 2), mepOf(t, 100*meps, 2)))
 	}
 	_, err = w.Finish()
 	must.OK(t, err)
-	must.OK(t, patiently.Receive(t, told, "the reading did not end with the run"))
-	missed := w.Stats().Missed
+	must.OK(t, patiently.Receive(t, lossErr, "the reading did not end with the run"))
+	overwritten := w.Stats().Overwritten
 	if line := `{"overwritten":{"builder":"ringlet-` + name + `-0","meps":`; !strings.Contains(stuck.String(), line) {
 		t.Errorf("%q is not in %s", line, stuck.String())
 	}
 	var events, read, lost uint64
 	_, err = fmt.Sscanf(errs.String(), "%d events of %d MEPs; %d MEPs were overwritten", &events, &read, &lost)
 	must.OK(t, err)
-	if missed == 0 || lost < missed || events != 2*read { // it may find out about the last of them after the end
-		t.Errorf("%d missed, and told is %s", missed, errs.String())
+	if overwritten == 0 || lost < overwritten || events != 2*read { // it may find out about the last of them after the end
+		t.Errorf("%d missed, and told is %s", overwritten, errs.String())
 	}
 }
 

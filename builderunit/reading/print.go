@@ -37,8 +37,8 @@ func Print(ctx context.Context, out, errs io.Writer, opts Options) error {
 		name:    opts.Name,
 		dir:     opts.Dir,
 		mayLose: opts.MayLose,
-		each:    p.print,
-		lost:    p.lose,
+		onEntry: p.print,
+		onLost:  p.printLost,
 	}
 	err := b.read(ctx, opts.Wait)
 	switch {
@@ -90,7 +90,7 @@ func (p *printer) print(buffer string, e entry) error {
 	case p.enough(): // another buffer's reader has had the last one
 		return errEnough
 	case e.Superseded:
-		return p.supersede(e)
+		return p.printSuperseded(e)
 	}
 	p.meps++
 	meta := selection.Meta{
@@ -103,7 +103,7 @@ func (p *printer) print(buffer string, e entry) error {
 		return fmt.Errorf("MEP %d in %s: %w", e.MEP, buffer, err)
 	}
 	for event := range p.packet.Events() {
-		if err := p.one(&event); err != nil {
+		if err := p.printEvent(&event); err != nil {
 			return err
 		}
 		if p.enough() {
@@ -119,7 +119,7 @@ func (p *printer) print(buffer string, e entry) error {
 // enough says that so many events were printed as were asked for.
 func (p *printer) enough() bool { return p.opts.Events > 0 && p.events >= p.opts.Events }
 
-func (p *printer) one(e *selection.Event) (err error) {
+func (p *printer) printEvent(e *selection.Event) (err error) {
 	if p.opts.Format == selection.JSON && !p.opts.Data {
 		for i := range e.Fragments {
 			e.Fragments[i].Data = nil
@@ -142,8 +142,8 @@ type overwritten struct {
 	MEPs    uint64 `json:"meps"`
 }
 
-// lose tells that MEPs were overwritten, where the format can say it.
-func (p *printer) lose(buffer string, n uint64) error {
+// printLost tells that MEPs were overwritten, where the format can say it.
+func (p *printer) printLost(buffer string, n uint64) error {
 	if p.enough() {
 		return errEnough
 	}
@@ -157,8 +157,8 @@ func (p *printer) lose(buffer string, n uint64) error {
 	return p.out.Flush()
 }
 
-// supersede tells that a MEP does not count, where the format can say it.
-func (p *printer) supersede(e entry) error {
+// printSuperseded tells that a MEP does not count, where the format can say it.
+func (p *printer) printSuperseded(e entry) error {
 	p.superseded++
 	if p.opts.Format != selection.JSON {
 		return nil

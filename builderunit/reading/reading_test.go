@@ -79,7 +79,7 @@ func mepOf(t *testing.T, first uint64, events int) []byte {
 // buffer is the output of a builder unit; its name is told by the test's process.
 func buffer(t *testing.T, name string, i int) *sink.Buffer {
 	t.Helper()
-	k := slices.IndexFunc(sink.Kinds, func(r sink.Row) bool { return r.Name == "buffer" })
+	k := slices.IndexFunc(sink.Kinds, func(r sink.Kind) bool { return r.Name == "buffer" })
 	out, err := sink.Kinds[k].Open(sink.Settings{Output: fmt.Sprintf("ringlet-%s-%d", name, i), Capacity: 1 << 20})
 	must.OK(t, err)
 	t.Cleanup(func() { _ = out.Abort() })

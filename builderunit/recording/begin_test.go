@@ -49,12 +49,12 @@ func TestARunIsNeverSeenWithoutItsManifest(t *testing.T) {
 // What a process was making when it was killed is nobody's run, and goes when it is old.
 func TestUnmadeRuns(t *testing.T) {
 	dir := t.TempDir()
-	old, fresh := filepath.Join(dir, "run-000007"+making+"0a"), filepath.Join(dir, "run-000008"+making+"0b")
+	old, fresh := filepath.Join(dir, "run-000007"+makingInfix+"0a"), filepath.Join(dir, "run-000008"+makingInfix+"0b")
 	for _, unmade := range []string{old, fresh} {
 		must.OK(t, os.Mkdir(unmade, 0o777))
 		must.OK(t, os.WriteFile(tempPath(unmade), []byte("{"), 0o666))
 	}
-	long := time.Now().Add(-2 * unmadeTime)
+	long := time.Now().Add(-2 * unfinishedAge)
 	must.OK(t, os.Chtimes(old, long, long))
 	if last, err := LastRun(dir); err != nil || last != 0 {
 		t.Error("unmade runs count: ", last, err)

@@ -47,11 +47,11 @@ func CheckFile(path string, overwrite bool) error {
 	return Check(path + SegmentsSuffix)
 }
 
-// Room says, as a sentence, that less than need bytes are free where dir is or would be; empty if there is enough.
-func Room(dir string, need int64) (warning string) {
-	n, err := free(dir)
+// FreeSpaceWarning says, as a sentence, that less than need bytes are free where dir is or would be; empty if there is enough.
+func FreeSpaceWarning(dir string, need int64) (warning string) {
+	n, err := freeBytes(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		n, err = free(filepath.Dir(filepath.Clean(dir)))
+		n, err = freeBytes(filepath.Dir(filepath.Clean(dir)))
 	}
 	if err != nil || n >= need {
 		return ""
@@ -59,8 +59,8 @@ func Room(dir string, need int64) (warning string) {
 	return fmt.Sprintf("output %s: %d bytes are free there, less than the %d of one segment", dir, n, need)
 }
 
-// free is the bytes that are free in a directory.
-func free(dir string) (int64, error) {
+// freeBytes is the bytes that are free in a directory.
+func freeBytes(dir string) (int64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
 		return 0, &fs.PathError{Op: "statfs", Path: dir, Err: err}

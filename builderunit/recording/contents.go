@@ -26,13 +26,13 @@ type Contents struct {
 	Superseded uint64 `json:"superseded"`
 	Copies     []Copy `json:"copies,omitempty"`
 	// Drained is what a second filter decided about events of segments whose files are gone: they are in Set.
-	Drained *Decided `json:"drained,omitempty"`
+	Drained *Decisions `json:"drained,omitempty"`
 	// Problems are those of files that are of no builder unit.
 	Problems Problems `json:"problems,omitzero"`
 
-	ledger *Ledger // of a backlog; nil while nobody has asked
-	gone   *Set    // the MEPs of segments that are drained and gone; nil: there are none
-	lasts  bool    // the last MEP of each closed segment is read
+	ledger      *Ledger // of a backlog; nil while nobody has asked
+	removedMEPs *Set    // the MEPs of segments that are drained and gone; nil: there are none
+	checkLast   bool    // the last MEP of each closed segment is read
 }
 
 // BuilderContents is what is there of one builder unit.
@@ -49,22 +49,22 @@ type SegmentContents struct {
 	Open bool      `json:"open,omitempty"`
 	// Drained says that a second filter has decided about its events, and that its files were removed then.
 	Drained bool `json:"drained,omitempty"`
-	Held
+	SegmentTotals
 	Problems Problems `json:"problems,omitzero"`
 
-	listed *Segment // in the manifest
-	data   bool     // the file of data is there
-	index  string   // path
-	count  int64    // entries of the index that are of use
-	size   int64    // of the file
+	listed  *Segment // in the manifest
+	hasData bool     // the file of data is there
+	index   string   // path
+	count   int64    // entries of the index that are of use
+	size    int64    // of the file
 }
 
 // Copy is a MEP that is there more than once.
 type Copy struct {
-	MEP     uint64 `json:"mep"`
-	Segment string `json:"segment"` // in which it was found again
-	Attempt uint32 `json:"attempt"` // of that copy
-	Before  uint32 `json:"before"`  // the highest attempt found before
+	MEP             uint64 `json:"mep"`
+	Segment         string `json:"segment"` // in which it was found again
+	Attempt         uint32 `json:"attempt"` // of that copy
+	PreviousAttempt uint32 `json:"before"`  // the highest attempt found before
 }
 
 // maxCopies bounds how many copies are named.
@@ -73,9 +73,9 @@ const maxCopies = 16
 // Events is how many events the files have, each once.
 func (c *Contents) Events() uint64 { return c.Set.Events() }
 
-// All ranges over the problems of all files: the listed ones.
-func (c *Contents) All(yield func(*Problem) bool) {
-	for _, list := range c.lists() {
+// AllProblems ranges over the problems of all files: the listed ones.
+func (c *Contents) AllProblems(yield func(*Problem) bool) {
+	for _, list := range c.problemLists() {
 		for i := range list.Listed {
 			if !yield(&list.Listed[i]) {
 				return
@@ -84,33 +84,33 @@ func (c *Contents) All(yield func(*Problem) bool) {
 	}
 }
 
-// Count is how many problems there are.
-func (c *Contents) Count() (n uint64) {
-	for _, list := range c.lists() {
+// ProblemCount is how many problems there are.
+func (c *Contents) ProblemCount() (n uint64) {
+	for _, list := range c.problemLists() {
 		n += list.count()
 	}
 	return n
 }
 
-func (c *Contents) lists() []*Problems {
+func (c *Contents) problemLists() []*Problems {
 	lists := []*Problems{&c.Problems}
-	for _, s := range c.segments() {
+	for _, s := range c.allSegments() {
 		lists = append(lists, &s.Problems)
 	}
 	return lists
 }
 
-// segments is all of them: the merged file, or those of the builder units.
-func (c *Contents) segments() (all []*SegmentContents) {
+// allSegments is all of them: the merged file, or those of the builder units.
+func (c *Contents) allSegments() (list []*SegmentContents) {
 	if c.Merged != nil {
-		all = append(all, c.Merged)
+		list = append(list, c.Merged)
 	}
 	for b := range c.Builders {
 		for s := range c.Builders[b].Segments {
-			all = append(all, &c.Builders[b].Segments[s])
+			list = append(list, &c.Builders[b].Segments[s])
 		}
 	}
-	return all
+	return list
 }
 
 // readTries is how often Read looks again at a directory that changes meanwhile.
@@ -122,28 +122,28 @@ const readTries = 5
 func Read(ctx context.Context, path string) (*Contents, error) { return readAt(ctx, path, true) }
 
 // readAt is Read, with the last MEPs or without any data.
-func readAt(ctx context.Context, path string, lasts bool) (*Contents, error) {
+func readAt(ctx context.Context, path string, checkLast bool) (*Contents, error) {
 	if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() {
-		return readMerged(ctx, path, lasts)
+		return readMerged(ctx, path, checkLast)
 	}
 	for try := 1; ; try++ {
-		c, before, err := readOnce(ctx, path, lasts)
+		c, before, err := readOnce(ctx, path, checkLast)
 		if err != nil {
 			return nil, err
 		}
-		after, err := readSmall(filepath.Join(path, ManifestName))
-		if c.Count() == 0 || try == readTries || err == nil && bytes.Equal(before, after) {
+		after, err := readBounded(filepath.Join(path, ManifestName))
+		if c.ProblemCount() == 0 || try == readTries || err == nil && bytes.Equal(before, after) {
 			return c, nil
 		}
 	}
 }
 
 // readOnce reads the directory, and gives the bytes of the manifest too.
-func readOnce(ctx context.Context, dir string, lasts bool) (c *Contents, manifest []byte, err error) {
+func readOnce(ctx context.Context, dir string, checkLast bool) (c *Contents, manifest []byte, err error) {
 	path := filepath.Join(dir, ManifestName)
-	manifest, err = readSmall(path)
+	manifest, err = readBounded(path)
 	if err != nil {
-		return nil, nil, notRun(dir, path, err)
+		return nil, nil, notRunError(dir, path, err)
 	}
 	m, err := readManifest(manifest, path)
 	if err != nil {
@@ -154,14 +154,14 @@ func readOnce(ctx context.Context, dir string, lasts bool) (c *Contents, manifes
 		return nil, nil, err
 	}
 	c = &Contents{
-		Dir:      dir,
-		Manifest: m,
-		Set:      m.newSet(),
-		lasts:    lasts,
+		Dir:       dir,
+		Manifest:  m,
+		Set:       m.newSet(),
+		checkLast: checkLast,
 	}
-	c.found(names)
+	c.sortFiles(names)
 	if m.Merged != nil && c.segmentsGone() {
-		merged, err := readMerged(ctx, m.Merged.Path, lasts)
+		merged, err := readMerged(ctx, m.Merged.Path, checkLast)
 		if err != nil {
 			return nil, nil, fmt.Errorf("the segments of %s were merged into %s: %w", dir, m.Merged.Path, err)
 		}
@@ -172,7 +172,7 @@ func readOnce(ctx context.Context, dir string, lasts bool) (c *Contents, manifes
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, s := range c.segments() {
+	for _, s := range c.allSegments() {
 		if err := c.readSegment(ctx, s, key); err != nil {
 			return nil, nil, err
 		}
@@ -180,8 +180,8 @@ func readOnce(ctx context.Context, dir string, lasts bool) (c *Contents, manifes
 	return c, manifest, nil
 }
 
-// notRun says that a directory has no manifest.
-func notRun(dir, path string, err error) error {
+// notRunError says that a directory has no manifest.
+func notRunError(dir, path string, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -193,16 +193,16 @@ func notRun(dir, path string, err error) error {
 
 // segmentsGone says that segments that the manifest lists are not there: the run was merged.
 func (c *Contents) segmentsGone() bool {
-	for _, s := range c.segments() {
-		if s.listed != nil && !s.data {
+	for _, s := range c.allSegments() {
+		if s.listed != nil && !s.hasData {
 			return true
 		}
 	}
 	return false
 }
 
-// found sorts the files of the directory to builder units and segments.
-func (c *Contents) found(names []os.DirEntry) {
+// sortFiles sorts the files of the directory to builder units and segments.
+func (c *Contents) sortFiles(names []os.DirEntry) {
 	segments, indexes := map[SegmentID]*SegmentContents{}, map[string]bool{}
 	for i := range c.Manifest.Builders {
 		b := &c.Manifest.Builders[i]
@@ -225,16 +225,16 @@ func (c *Contents) found(names []os.DirEntry) {
 			s = &SegmentContents{ID: id}
 			segments[id] = s
 		}
-		if open && s.data {
+		if open && s.hasData {
 			c.Problems.add(WrongCounts, name, nil, "the segment is there closed, too: nothing of the open file is counted")
 			continue
 		}
-		s.Name, s.Open, s.data = name, open, true
+		s.Name, s.Open, s.hasData = name, open, true
 	}
 	for id, s := range segments {
 		s.index = filepath.Join(c.Dir, id.Index())
 		delete(indexes, id.Index())
-		c.builder(id.Builder).Segments = append(c.builder(id.Builder).Segments, *s)
+		c.builderAt(id.Builder).Segments = append(c.builderAt(id.Builder).Segments, *s)
 	}
 	for name := range indexes {
 		c.Problems.add(MissingFile, name, nil, "there is an index, but no segment")
@@ -248,8 +248,8 @@ func (c *Contents) found(names []os.DirEntry) {
 	}
 }
 
-// builder is the builder unit with the index, which is made if there is none.
-func (c *Contents) builder(index int) *BuilderContents {
+// builderAt is the builder unit with the index, which is made if there is none.
+func (c *Contents) builderAt(index int) *BuilderContents {
 	for i := range c.Builders {
 		if c.Builders[i].Index == index {
 			return &c.Builders[i]

@@ -23,14 +23,14 @@ func TestReadFindsEveryMEPOnce(t *testing.T) {
 	r := newRig(t, must.MemoryDir(t), MEP)
 	r.scattered(rand.New(rand.NewPCG(1, 1)), 3, 500)
 	c := read(t, r.done())
-	if c.Set.MEPs() != 500 || c.Events() != 2000 || c.Count() != 0 {
-		t.Fatalf("%d MEPs, %d events, %d problems", c.Set.MEPs(), c.Events(), c.Count())
+	if c.Set.MEPs() != 500 || c.Events() != 2000 || c.ProblemCount() != 0 {
+		t.Fatalf("%d MEPs, %d events, %d problems", c.Set.MEPs(), c.Events(), c.ProblemCount())
 	}
 	if c.Superseded == 0 || len(c.Copies) != maxCopies || len(c.Builders) != 3 {
 		t.Fatalf("%d superseded, %d named, %d builder units", c.Superseded, len(c.Copies), len(c.Builders))
 	}
 	for mep := range uint64(500) {
-		if !c.Set.Has(mep) {
+		if !c.Set.Contains(mep) {
 			t.Fatalf("MEP %d is not there", mep)
 		}
 	}
@@ -88,9 +88,9 @@ func TestReadNamesWhatIsWrong(t *testing.T) {
 		"entry: CRC":         {patched(1, flip(second+40)), DamagedIndex, 28},
 		"entry: checksum":    {patched(1, flip(second+44)), DamagedIndex, 28},
 		"the last entry":     {patched(1, flip(-1)), DamagedIndex, 28},
-		"of another run": {func(t *testing.T, r *rig, _, _ string) { r.m.Key = strings.Repeat("ab", 16) }, Stray,
+		"of another run": {func(t *testing.T, r *rig, _, _ string) { r.m.Key = strings.Repeat("ab", 16) }, ForeignFile,
 			0},
-		"of another number": {func(t *testing.T, r *rig, _, _ string) { r.m.Run++ }, Stray, 0},
+		"of another number": {func(t *testing.T, r *rig, _, _ string) { r.m.Run++ }, ForeignFile, 0},
 		"manifest: bytes": {func(_ *testing.T, r *rig, _, _ string) { r.m.Builders[0].Segments[0].Bytes++ },
 			WrongSize, 32},
 		"manifest: events": {func(_ *testing.T, r *rig, _, _ string) { r.m.Builders[0].Segments[0].Events++ },
@@ -132,7 +132,7 @@ func TestReadNamesWhatIsWrong(t *testing.T) {
 			c.do(t, r, filepath.Join(r.dir, id.Name()), filepath.Join(r.dir, id.Index()))
 			got := read(t, r.done())
 			var kinds []string
-			for p := range got.All {
+			for p := range got.AllProblems {
 				kinds = append(kinds, string(p.Kind))
 				if p.Text == "" || p.File == "" {
 					t.Errorf("%+v says nothing", p)

@@ -16,7 +16,7 @@ import (
 // EachMEP gives the MEPs of a closed segment of the run in runDir, in the order of the segment: those that its index
 // tells of. A MEP whose bytes are not those that were written has an Err. It ends with the error of take or of ctx, or
 // with a *Problem where a file cannot be opened, or be read any further.
-func EachMEP(ctx context.Context, runDir string, m *Manifest, s Segment, take func(*Part) error) (err error) {
+func EachMEP(ctx context.Context, runDir string, m *Manifest, s Segment, visit func(*RecordedMEP) error) (err error) {
 	id, open, ok := ParseSegment(s.Name)
 	if !ok || open {
 		return fmt.Errorf("%q is not the name of a closed segment", s.Name)
@@ -30,42 +30,42 @@ func EachMEP(ctx context.Context, runDir string, m *Manifest, s Segment, take fu
 	}
 	defer func() { _ = x.close() }() // it was read
 	if h := &x.header; h.Key.String() != m.Key || h.Segment != id {
-		return &Problem{Kind: Stray, File: id.Index(), Text: "it is of another run, or of another segment"}
+		return &Problem{Kind: ForeignFile, File: id.Index(), Text: "it is of another run, or of another segment"}
 	}
 	f, err := safeopen.OpenNoFollow(filepath.Join(runDir, s.Name))
 	if err != nil {
 		return unreadable(s.Name, err)
 	}
 	defer func() { _ = f.Close() }() // it was read
-	w := &summed{f: f}
-	gives := &Part{File: f.Name(), Format: id.Format}
-	var taken error
+	w := &crcReader{f: f}
+	current := &RecordedMEP{File: f.Name(), Format: id.Format}
+	var visitErr error
 	err = x.scan(ctx, 0, x.entries, func(i int64, e *Entry, ok bool) error {
-		if !ok || e.fits(m) != nil || e.Offset < w.end || e.End() > s.Bytes || e.Length > math.MaxInt32 {
+		if !ok || e.checkAgainst(m) != nil || e.Offset < w.end || e.End() > s.Bytes || e.Length > math.MaxInt32 {
 			return &Problem{Kind: DamagedIndex, File: id.Index(), Text: fmt.Sprintf("entry %d is damaged", i)}
 		}
-		gives.Entry, gives.Err = *e, nil
+		current.Entry, current.Err = *e, nil
 		var crc uint32
 		var err error
-		if gives.Data, crc, err = w.read(ctx, e); err != nil && ctx.Err() == nil {
+		if current.Data, crc, err = w.read(ctx, e); err != nil && ctx.Err() == nil {
 			return unreadable(s.Name, err)
 		} else if err != nil {
 			return err
 		}
 		if crc != e.CRC {
-			gives.Data, gives.Err = nil, &Problem{
+			current.Data, current.Err = nil, &Problem{
 				Kind:   DamagedData,
 				File:   s.Name,
-				Events: e.events(),
+				Events: e.eventRange(),
 				Text:   fmt.Sprintf("the bytes of MEP %d have been changed", e.MEP),
 			}
 		}
-		taken = take(gives)
-		return taken
+		visitErr = visit(current)
+		return visitErr
 	})
 	var known *Problem
 	switch {
-	case taken != nil || ctx.Err() != nil || errors.As(err, &known):
+	case visitErr != nil || ctx.Err() != nil || errors.As(err, &known):
 		return err
 	case err != nil:
 		return unreadable(id.Index(), err)
@@ -77,23 +77,23 @@ func EachMEP(ctx context.Context, runDir string, m *Manifest, s Segment, take fu
 	return nil
 }
 
-// OnDisk is a file of data.
-type OnDisk struct {
+// DataFile is a file of data.
+type DataFile struct {
 	Bytes   int64
 	Written time.Time // when something was written to it last
 }
 
 // Files are the data files of a run as they stand in its directory, by name.
 type Files struct {
-	Closed map[string]OnDisk
-	Open   map[string]OnDisk // they are being written, or were left by a killed process
-	Index  map[string]bool   // the indexes that are there
-	Live   int               // of the open ones: those that a live process writes
+	Closed map[string]DataFile
+	Open   map[string]DataFile // they are being written, or were left by a killed process
+	Index  map[string]bool     // the indexes that are there
+	Live   int                 // of the open ones: those that a live process writes
 }
 
-// Held is how many bytes of a builder unit there are, and in how many files.
-func (f *Files) Held(builder int) (bytes int64, segments int) {
-	for _, of := range []map[string]OnDisk{f.Closed, f.Open} {
+// BuilderTotal is how many bytes of a builder unit there are, and in how many files.
+func (f *Files) BuilderTotal(builder int) (bytes int64, segments int) {
+	for _, of := range []map[string]DataFile{f.Closed, f.Open} {
 		for name, one := range of {
 			if id, _, _ := ParseSegment(name); id.Builder == builder {
 				bytes += one.Bytes
@@ -104,9 +104,9 @@ func (f *Files) Held(builder int) (bytes int64, segments int) {
 	return bytes, segments
 }
 
-// FilesOf reads the directory of a run.
-func FilesOf(runDir string) (Files, error) {
-	f := Files{Closed: map[string]OnDisk{}, Open: map[string]OnDisk{}, Index: map[string]bool{}}
+// ReadFiles reads the directory of a run.
+func ReadFiles(runDir string) (Files, error) {
+	f := Files{Closed: map[string]DataFile{}, Open: map[string]DataFile{}, Index: map[string]bool{}}
 	names, err := os.ReadDir(runDir)
 	if err != nil {
 		return f, err
@@ -125,9 +125,9 @@ func FilesOf(runDir string) (Files, error) {
 		case err != nil:
 			return f, err
 		case !open:
-			f.Closed[n.Name()] = OnDisk{st.Size(), st.ModTime()}
+			f.Closed[n.Name()] = DataFile{st.Size(), st.ModTime()}
 		default:
-			f.Open[n.Name()] = OnDisk{st.Size(), st.ModTime()}
+			f.Open[n.Name()] = DataFile{st.Size(), st.ModTime()}
 			if inUse(filepath.Join(runDir, id.Index())) {
 				f.Live++
 			}

@@ -28,14 +28,14 @@ import (
 // drainedName is the name of the file that says which segments of a backlog are drained.
 const drainedName = "drained.log"
 
-// Decided is how many events a second filter decided about, by decision.
-type Decided struct {
+// Decisions is how many events a second filter decided about, by decision.
+type Decisions struct {
 	Accepted uint64 `json:"accepted"`
 	Rejected uint64 `json:"rejected"`
-	// Carried is how many of the rejected ones were kept all the same: another event of their MEP was.
-	Carried  uint64 `json:"rejected_kept"`
-	TimedOut uint64 `json:"timed_out"`
-	Failed   uint64 `json:"failed"`
+	// RejectedKept is how many of the rejected ones were kept all the same: another event of their MEP was.
+	RejectedKept uint64 `json:"rejected_kept"`
+	TimedOut     uint64 `json:"timed_out"`
+	Failed       uint64 `json:"failed"`
 	// Found is events that a process which was killed had put into the output: they were kept, and nobody knows why.
 	Found uint64 `json:"found"`
 	// Copies is events that were there again, built twice since a builder unit was lost. One copy is decided about.
@@ -45,27 +45,27 @@ type Decided struct {
 }
 
 // Add adds the events of another segment.
-func (d *Decided) Add(o Decided) {
+func (d *Decisions) Add(o Decisions) {
 	d.Accepted, d.Rejected, d.TimedOut = d.Accepted+o.Accepted, d.Rejected+o.Rejected, d.TimedOut+o.TimedOut
-	d.Carried += o.Carried
+	d.RejectedKept += o.RejectedKept
 	d.Failed, d.Found, d.Copies = d.Failed+o.Failed, d.Found+o.Found, d.Copies+o.Copies
 	d.Damaged += o.Damaged
 }
 
 // Events is how many there are in all.
-func (d *Decided) Events() uint64 {
+func (d *Decisions) Events() uint64 {
 	return d.Accepted + d.Rejected + d.TimedOut + d.Failed + d.Found + d.Copies + d.Damaged
 }
 
-// Drained is a segment whose events all have a decision.
-type Drained struct {
+// DrainedSegment is a segment whose events all have a decision.
+type DrainedSegment struct {
 	Segment string `json:"segment"` // name of the data
 	CRC     string `json:"crc32c"`  // as in the manifest
 	MEPs    uint64 `json:"meps"`
-	Decided
+	Decisions
 	At time.Time `json:"at"`
 
-	at, end int64 // of its line in the file, which has its MEPs
+	lineStart, lineEnd int64 // of its line in the file, which has its MEPs
 }
 
 // drainedMEPs is the MEPs of a segment in its line.
@@ -73,8 +73,8 @@ type drainedMEPs struct {
 	Set [][]byte `json:"set"` // as Set.Pieces gives them
 }
 
-// set reads them.
-func (d *drainedMEPs) set(m *Manifest) (*Set, error) {
+// decode reads them.
+func (d *drainedMEPs) decode(m *Manifest) (*Set, error) {
 	r := NewSetReader(m.Packing, maxEvent)
 	if m.Live {
 		r = NewLiveSetReader(m.Packing, maxEvent)
@@ -90,40 +90,40 @@ func (d *drainedMEPs) set(m *Manifest) (*Set, error) {
 // maxEvent is beyond all events of a segment. The checksum of a line has vouched for its numbers.
 const maxEvent = 1 << 62
 
-// Place is an output of a second filter.
-type Place struct {
+// Destination is an output of a second filter.
+type Destination struct {
 	Directory string `json:"directory"` // what its manifest calls it; empty: it is no recording
 	Path      string `json:"path"`      // for people
 }
 
 // drainedLine is a line of the file: where the events go, or a segment.
 type drainedLine struct {
-	To      []Place  `json:"to,omitempty"`
-	Segment *Drained `json:"drained,omitempty"`
+	Destinations []Destination   `json:"to,omitempty"`
+	Segment      *DrainedSegment `json:"drained,omitempty"`
 }
 
 // Ledger is what is known of a backlog's drained segments, by its file. Of each it holds a small record; the MEPs stay
 // in the file until they are asked for. One goroutine uses it.
 type Ledger struct {
-	dir      string
-	to       []Place
-	segments map[string]Drained // by name
-	total    Decided
-	builders map[int]drainedSum // by index
-	manifest *Manifest
-	lines    int64    // that are read
-	last     int64    // where the last whole line begins,
-	end      int64    // and where the next one will
-	room     int64    // as far as the disk has room reserved
-	aside    string   // file with what Open has cut off; empty: nothing
-	f        *os.File // with its lock; nil: it is only read
-	fsync    func(*os.File) error
-	maxLine  int // bytes; tests make it small
+	dir          string
+	destinations []Destination
+	segments     map[string]DrainedSegment // by name
+	total        Decisions
+	builders     map[int]drainedSum // by index
+	manifest     *Manifest
+	lines        int64    // that are read
+	lastLine     int64    // where the last whole line begins,
+	end          int64    // and where the next one will
+	reservedEnd  int64    // as far as the disk has room reserved
+	cutOffFile   string   // file with what Open has cut off; empty: nothing
+	f            *os.File // with its lock; nil: it is only read
+	fsync        func(*os.File) error
+	maxLine      int // bytes; tests make it small
 }
 
 // drainedSum is the drained segments of a builder unit.
 type drainedSum struct {
-	Decided
+	Decisions
 	segments uint64
 }
 
@@ -132,7 +132,7 @@ func NewLedger(runDir string, m *Manifest) *Ledger {
 	return &Ledger{
 		dir:      runDir,
 		manifest: m,
-		segments: map[string]Drained{},
+		segments: map[string]DrainedSegment{},
 		builders: map[int]drainedSum{},
 		fsync:    (*os.File).Sync,
 		maxLine:  maxLine,
@@ -141,8 +141,8 @@ func NewLedger(runDir string, m *Manifest) *Ledger {
 
 func (l *Ledger) path() string { return filepath.Join(l.dir, drainedName) }
 
-// Look reads what has come since the last time. It is no error that there is no file.
-func (l *Ledger) Look() error {
+// Refresh reads what has come since the last time. It is no error that there is no file.
+func (l *Ledger) Refresh() error {
 	f, err := safeopen.OpenNoFollow(l.path())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -154,38 +154,38 @@ func (l *Ledger) Look() error {
 	if err != nil || st.Size() == l.end {
 		return err
 	}
-	if st.Size() < l.end || !l.goesOn(f) {
-		l.forget()
+	if st.Size() < l.end || !l.continuesFrom(f) {
+		l.reset()
 	}
-	return l.read(bufio.NewReader(io.NewSectionReader(f, l.end, math.MaxInt64-l.end)))
+	return l.readLines(bufio.NewReader(io.NewSectionReader(f, l.end, math.MaxInt64-l.end)))
 }
 
-// goesOn says that a line ends where this ledger has read to. It does not where lines were taken back that the disk
+// continuesFrom says that a line ends where this ledger has read to. It does not where lines were taken back that the disk
 // would not have: those do not count.
-func (l *Ledger) goesOn(f io.ReaderAt) bool {
+func (l *Ledger) continuesFrom(f io.ReaderAt) bool {
 	var b [1]byte
 	_, err := f.ReadAt(b[:], max(l.end-1, 0))
 	return l.end == 0 || err == nil && b[0] == '\n'
 }
 
-// forget makes it a ledger of which nothing is read.
-func (l *Ledger) forget() {
+// reset makes it a ledger of which nothing is read.
+func (l *Ledger) reset() {
 	clear(l.segments)
 	clear(l.builders)
-	l.to, l.total, l.lines, l.last, l.end = nil, Decided{}, 0, 0, 0
+	l.destinations, l.total, l.lines, l.lastLine, l.end = nil, Decisions{}, 0, 0, 0
 }
 
-// read takes the whole lines from the end on.
-func (l *Ledger) read(r *bufio.Reader) error {
+// readLines takes the whole lines from the end on.
+func (l *Ledger) readLines(r *bufio.Reader) error {
 	for {
-		line, err := l.line(r)
+		line, err := l.readLine(r)
 		if errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
 			return err
 		}
 		next := l.end + int64(len(line))
-		if err := l.take(line[:len(line)-1], next); err != nil {
+		if err := l.applyLine(line[:len(line)-1], next); err != nil {
 			if _, more := r.Peek(1); errors.Is(more, io.EOF) { // Open cuts it off, and writes the next at this moment
 				return nil
 			}
@@ -193,13 +193,13 @@ func (l *Ledger) read(r *bufio.Reader) error {
 				l.path(), l.end, err)
 		}
 		l.lines++
-		l.last, l.end = l.end, next
+		l.lastLine, l.end = l.end, next
 	}
 }
 
-// take takes the line that ends before next.
-func (l *Ledger) take(line []byte, next int64) error {
-	text, err := textOf(line)
+// applyLine takes the line that ends before next.
+func (l *Ledger) applyLine(line []byte, next int64) error {
+	text, err := lineText(line)
 	if err != nil {
 		return err
 	}
@@ -207,24 +207,24 @@ func (l *Ledger) take(line []byte, next int64) error {
 	if err := json.Unmarshal(text, &of); err != nil {
 		return err
 	}
-	if of.To != nil {
-		l.to = of.To
+	if of.Destinations != nil {
+		l.destinations = of.Destinations
 	}
 	if d := of.Segment; d != nil {
-		d.at, d.end = l.end, next
-		l.total.Add(d.Decided)
+		d.lineStart, d.lineEnd = l.end, next
+		l.total.Add(d.Decisions)
 		l.segments[d.Segment] = *d
 		id, _, _ := ParseSegment(d.Segment)
 		of := l.builders[id.Builder]
-		of.Add(d.Decided)
+		of.Add(d.Decisions)
 		of.segments++
 		l.builders[id.Builder] = of
 	}
 	return nil
 }
 
-// meps reads the MEPs of a drained segment.
-func (l *Ledger) meps(d *Drained) (_ *Set, err error) {
+// readMEPs reads the MEPs of a drained segment.
+func (l *Ledger) readMEPs(d *DrainedSegment) (_ *Set, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("%s, segment %s: %w", l.path(), d.Segment, err)
@@ -235,11 +235,11 @@ func (l *Ledger) meps(d *Drained) (_ *Set, err error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // it was read
-	line := make([]byte, d.end-d.at)
-	if _, err := f.ReadAt(line, d.at); err != nil {
+	line := make([]byte, d.lineEnd-d.lineStart)
+	if _, err := f.ReadAt(line, d.lineStart); err != nil {
 		return nil, err
 	}
-	text, err := textOf(line[:len(line)-1])
+	text, err := lineText(line[:len(line)-1])
 	if err != nil {
 		return nil, err
 	}
@@ -249,7 +249,7 @@ func (l *Ledger) meps(d *Drained) (_ *Set, err error) {
 	if err := json.Unmarshal(text, &of); err != nil {
 		return nil, err
 	}
-	return of.Segment.set(l.manifest)
+	return of.Segment.decode(l.manifest)
 }
 
 // DrainingError says that a backlog is in the hand of another process, or goes elsewhere.
@@ -260,59 +260,61 @@ func (e *DrainingError) Error() string { return e.Dir + ": " + e.Reason }
 // Open takes the ledger for this process alone, until Close, and reads it. The error is a *DrainingError if another
 // process has it.
 func (l *Ledger) Open() error {
-	f, err := seize(l.path())
+	f, err := openExclusive(l.path())
 	if errors.Is(err, errLocked) {
 		return &DrainingError{l.dir, "another process filters this backlog: wait for it, or end it"}
 	} else if err != nil {
 		return err
 	}
 	l.f = f
-	if err := l.mend(); err != nil {
+	if err := l.repair(); err != nil {
 		return errors.Join(err, l.Close())
 	}
 	return nil
 }
 
-// To is where the events go; nil: nobody has begun.
-func (l *Ledger) To() []Place { return l.to }
+// Destinations is where the events go; nil: nobody has begun.
+func (l *Ledger) Destinations() []Destination { return l.destinations }
 
-// Begin says where the events go, once and for all.
-func (l *Ledger) Begin(to []Place) error { return l.append(drainedLine{To: to}) }
+// SetDestinations says where the events go, once and for all.
+func (l *Ledger) SetDestinations(to []Destination) error {
+	return l.append(drainedLine{Destinations: to})
+}
 
-// mend reads the file, and cuts off what stands behind its last line that counts, after it was put into a file of its
+// repair reads the file, and cuts off what stands behind its last line that counts, after it was put into a file of its
 // own: it is the half line of a killed process, or a line that counted and was changed since. The last
 // line counts, and the process that wrote it may have been killed before the disk had it. It is written again, since a
 // disk that once refused a line may say of it that it has it.
-func (l *Ledger) mend() error {
-	if err := l.Look(); err != nil {
+func (l *Ledger) repair() error {
+	if err := l.Refresh(); err != nil {
 		return err
 	}
 	st, err := l.f.Stat()
 	if err == nil && st.Size() > l.end {
-		if l.aside, err = l.keepAside(st.Size()); err == nil {
+		if l.cutOffFile, err = l.saveCutOff(st.Size()); err == nil {
 			err = l.f.Truncate(l.end)
 		}
 	}
 	if err != nil || l.end == 0 {
 		return err
 	}
-	line := make([]byte, l.end-l.last)
-	if _, err := l.f.ReadAt(line, l.last); err != nil {
+	line := make([]byte, l.end-l.lastLine)
+	if _, err := l.f.ReadAt(line, l.lastLine); err != nil {
 		return err
 	}
-	return l.write(line, l.last)
+	return l.write(line, l.lastLine)
 }
 
-// asideSuffix is behind the ledger's name, before a number, for what was cut off.
-const asideSuffix = ".cut-"
+// cutOffSuffix is behind the ledger's name, before a number, for what was cut off.
+const cutOffSuffix = ".cut-"
 
-// maxAside bounds how many such files there are.
-const maxAside = 1000
+// maxCutOffFiles bounds how many such files there are.
+const maxCutOffFiles = 1000
 
-// keepAside copies what stands behind the lines that count to a file with a free name, and has it on the disk.
-func (l *Ledger) keepAside(size int64) (path string, err error) {
-	for n := 1; n <= maxAside; n++ {
-		path = fmt.Sprintf("%s%s%d", l.path(), asideSuffix, n)
+// saveCutOff copies what stands behind the lines that count to a file with a free name, and has it on the disk.
+func (l *Ledger) saveCutOff(size int64) (path string, err error) {
+	for n := 1; n <= maxCutOffFiles; n++ {
+		path = fmt.Sprintf("%s%s%d", l.path(), cutOffSuffix, n)
 		if exists(path) {
 			continue
 		}
@@ -324,15 +326,15 @@ func (l *Ledger) keepAside(size int64) (path string, err error) {
 			return path, cmp.Or(err, SyncDir(l.dir))
 		}
 	}
-	return "", fmt.Errorf("%s has %d files with what was cut off it: move them away", l.path(), maxAside)
+	return "", fmt.Errorf("%s has %d files with what was cut off it: move them away", l.path(), maxCutOffFiles)
 }
 
-// Aside is the file into which Open has put what stood behind the last line that counts; empty: nothing did.
-func (l *Ledger) Aside() string { return l.aside }
+// CutOffFile is the file into which Open has put what stood behind the last line that counts; empty: nothing did.
+func (l *Ledger) CutOffFile() string { return l.cutOffFile }
 
-// ledgerRoom is how many bytes are reserved for lines. A disk that a backlog has filled gets room again by removing
+// ledgerReserve is how many bytes are reserved for lines. A disk that a backlog has filled gets room again by removing
 // what is drained, and nothing is removed without a line.
-const ledgerRoom = 1 << 20
+const ledgerReserve = 1 << 20
 
 // ReserveLedger makes the ledger of a run that is to be a backlog, without a line, and reserves room for some.
 func ReserveLedger(runDir string) error {
@@ -340,12 +342,12 @@ func ReserveLedger(runDir string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(reserve(f, 0), f.Close())
+	return errors.Join(reserveLedger(f, 0), f.Close())
 }
 
-// reserve has the disk reserve room behind an offset. The size of the file stays.
-func reserve(f *os.File, from int64) error {
-	err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, from, ledgerRoom)
+// reserveLedger has the disk reserve room behind an offset. The size of the file stays.
+func reserveLedger(f *os.File, from int64) error {
+	err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, from, ledgerReserve)
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
 		return nil // this file system cannot
 	}
@@ -372,32 +374,32 @@ func (l *Ledger) append(of any) error {
 	}
 	line := fmt.Appendf(nil, "%08x %s\n", crc32c.Sum(text), text)
 	if len(line) > l.maxLine {
-		return &lineError{Path: l.path(), Line: l.lines + 1, Most: l.maxLine}
+		return &lineError{Path: l.path(), Line: l.lines + 1, Max: l.maxLine}
 	}
-	if l.end+ledgerRoom/2 > l.room && reserve(l.f, l.end) == nil { // or else the line may find room all the same
-		l.room = l.end + ledgerRoom
+	if l.end+ledgerReserve/2 > l.reservedEnd && reserveLedger(l.f, l.end) == nil { // or else the line may find room all the same
+		l.reservedEnd = l.end + ledgerReserve
 	}
 	if err := l.write(line, l.end); err != nil {
 		return errors.Join(err, l.f.Truncate(l.end))
 	}
 	next := l.end + int64(len(line))
-	if err := l.take(line[:len(line)-1], next); err != nil {
+	if err := l.applyLine(line[:len(line)-1], next); err != nil {
 		return err
 	}
 	l.lines++
-	l.last, l.end = l.end, next
+	l.lastLine, l.end = l.end, next
 	return nil
 }
 
 // Append says that a segment is drained, with all its MEPs. When it returns the disk has it.
-func (l *Ledger) Append(d Drained, meps *Set) error {
+func (l *Ledger) Append(d DrainedSegment, meps *Set) error {
 	var of struct {
 		Segment struct {
-			Drained
+			DrainedSegment
 			drainedMEPs
 		} `json:"drained"`
 	}
-	of.Segment.Drained = d
+	of.Segment.DrainedSegment = d
 	for piece := range meps.Pieces() {
 		of.Segment.Set = append(of.Segment.Set, slices.Clone(piece))
 	}
@@ -414,44 +416,44 @@ func (l *Ledger) Close() error {
 	return err
 }
 
-// Of is what became of a segment; false: it is not drained. One that has the name of a drained segment and other bytes
+// Lookup is what became of a segment; false: it is not drained. One that has the name of a drained segment and other bytes
 // is not: a manifest that was lost and made anew gives the numbers of removed segments out again.
-func (l *Ledger) Of(s Segment) (Drained, bool) {
+func (l *Ledger) Lookup(s Segment) (DrainedSegment, bool) {
 	d, ok := l.segments[s.Name]
 	return d, ok && d.CRC == s.CRC && d.MEPs == s.MEPs
 }
 
-// Named tells whether a segment of that name was drained.
-func (l *Ledger) Named(name string) bool {
+// HasName tells whether a segment of that name was drained.
+func (l *Ledger) HasName(name string) bool {
 	_, ok := l.segments[name]
 	return ok
 }
 
-// Mark marks the MEPs of all drained segments in a set: its numbers count, and nothing else.
-func (l *Ledger) Mark(in *Set) error {
+// MarkIn marks the MEPs of all drained segments in a set: its numbers count, and nothing else.
+func (l *Ledger) MarkIn(in *Set) error {
 	for _, d := range l.segments {
-		meps, err := l.meps(&d)
+		meps, err := l.readMEPs(&d)
 		if err != nil {
 			return err
 		}
-		in.Mark(meps)
+		in.MarkSet(meps)
 	}
 	return nil
 }
 
 // Total is the sum of all drained segments.
-func (l *Ledger) Total() Decided { return l.total }
+func (l *Ledger) Total() Decisions { return l.total }
 
-// Sum is the sum of a builder unit's drained segments, and how many there are.
-func (l *Ledger) Sum(builder int) (d Decided, segments uint64) {
+// BuilderTotal is the sum of a builder unit's drained segments, and how many there are.
+func (l *Ledger) BuilderTotal(builder int) (d Decisions, segments uint64) {
 	of := l.builders[builder]
-	return of.Decided, of.segments
+	return of.Decisions, of.segments
 }
 
 // Remove takes the files of a drained segment away. The ledger stands for them from now on. A segment with damaged
 // MEPs stays.
 func (l *Ledger) Remove(s Segment) error {
-	d, ok := l.Of(s)
+	d, ok := l.Lookup(s)
 	id, _, isSegment := ParseSegment(s.Name)
 	if !ok || !isSegment || d.Damaged > 0 || l.f == nil {
 		return fmt.Errorf("%s is not to be removed", filepath.Join(l.dir, s.Name))

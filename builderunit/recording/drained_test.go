@@ -29,11 +29,11 @@ func drain(t *testing.T, l *Ledger, s Segment, meps ...Entry) {
 	for _, e := range meps {
 		set.Add(e)
 	}
-	must.OK(t, l.Append(Drained{
-		Segment: s.Name,
-		CRC:     s.CRC,
-		MEPs:    s.MEPs,
-		Decided: Decided{Accepted: 1, Rejected: s.Events - 1},
+	must.OK(t, l.Append(DrainedSegment{
+		Segment:   s.Name,
+		CRC:       s.CRC,
+		MEPs:      s.MEPs,
+		Decisions: Decisions{Accepted: 1, Rejected: s.Events - 1},
 	}, set))
 	must.OK(t, l.Remove(s))
 }
@@ -45,13 +45,13 @@ func TestDrainedSegmentsCount(t *testing.T) {
 	before := read(t, dir)
 	l := NewLedger(dir, r.m)
 	must.OK(t, l.Open())
-	must.OK(t, l.Begin([]Place{{"id", "path"}}))
+	must.OK(t, l.SetDestinations([]Destination{{"id", "path"}}))
 	drain(t, l, r.m.Builders[0].Segments[0], mep(0, 1), mep(2, 1))
 	drain(t, l, r.m.Builders[1].Segments[0], mep(1, 1), mep(3, 1), mep(2, 2))
 	must.OK(t, l.Close())
 
 	c := read(t, dir)
-	if c.Count() > 0 || c.Events() != before.Events() || c.Superseded != before.Superseded || len(c.Copies) != 1 ||
+	if c.ProblemCount() > 0 || c.Events() != before.Events() || c.Superseded != before.Superseded || len(c.Copies) != 1 ||
 		c.Drained == nil || c.Drained.Accepted != 2 {
 		t.Errorf("%+v", c)
 	}
@@ -71,12 +71,12 @@ func TestDrainedSegmentsCount(t *testing.T) {
 
 	// An index alone is what a removal left that was killed in its middle.
 	r.file(SegmentID{Builder: 0, Number: 1}.Index(), nil)
-	if c := read(t, dir); c.Count() > 0 || c.Events() != before.Events() {
+	if c := read(t, dir); c.ProblemCount() > 0 || c.Events() != before.Events() {
 		t.Errorf("%+v", c)
 	}
 	// A segment that is in no ledger is missing.
 	must.OK(t, os.Remove(filepath.Join(dir, r.m.Builders[0].Segments[1].Name)))
-	if c := read(t, dir); c.Count() != 1 || c.Events() != before.Events()-rigPacking {
+	if c := read(t, dir); c.ProblemCount() != 1 || c.Events() != before.Events()-rigPacking {
 		t.Errorf("%+v", c)
 	}
 }
@@ -109,7 +109,7 @@ func TestLedgerAfterKills(t *testing.T) {
 	r, dir := drainedRig(t)
 	l := NewLedger(dir, r.m)
 	must.OK(t, l.Open())
-	must.OK(t, l.Begin([]Place{{"id", "path"}}))
+	must.OK(t, l.SetDestinations([]Destination{{"id", "path"}}))
 	begun := l.end
 	drain(t, l, r.m.Builders[0].Segments[0], mep(0, 1), mep(2, 1))
 	one := l.end
@@ -121,10 +121,10 @@ func TestLedgerAfterKills(t *testing.T) {
 	for n := range len(whole) + 1 {
 		must.OK(t, os.WriteFile(path, whole[:n], 0o600))
 		reader := NewLedger(dir, r.m)
-		must.OK(t, reader.Look())
+		must.OK(t, reader.Refresh())
 		must.OK(t, l.reopen(t))
-		if l.Aside() != "" {
-			must.OK(t, os.Remove(l.Aside()))
+		if l.CutOffFile() != "" {
+			must.OK(t, os.Remove(l.CutOffFile()))
 		}
 		want := 0
 		if int64(n) >= one {
@@ -133,13 +133,13 @@ func TestLedgerAfterKills(t *testing.T) {
 		if n == len(whole) {
 			want++
 		}
-		if len(l.segments) != want || len(reader.segments) != want || (l.to != nil) != (int64(n) >= begun) {
+		if len(l.segments) != want || len(reader.segments) != want || (l.destinations != nil) != (int64(n) >= begun) {
 			t.Fatalf("%d of %d bytes: %d segments, a reader finds %d", n, len(whole), len(l.segments), len(reader.segments))
 		}
 		if want < 2 { // it goes on
-			must.OK(t, l.Append(Drained{Segment: r.m.Builders[0].Segments[1].Name}, NewSet(rigPacking)))
-			must.OK(t, reader.Look())
-			if !reader.Named(r.m.Builders[0].Segments[1].Name) {
+			must.OK(t, l.Append(DrainedSegment{Segment: r.m.Builders[0].Segments[1].Name}, NewSet(rigPacking)))
+			must.OK(t, reader.Refresh())
+			if !reader.HasName(r.m.Builders[0].Segments[1].Name) {
 				t.Fatalf("%d bytes: what came behind is not read", n)
 			}
 		}
@@ -152,9 +152,9 @@ func TestLedgerAfterKills(t *testing.T) {
 		spoiled[at] ^= 0x11
 		must.OK(t, os.WriteFile(path, spoiled, 0o600))
 		must.OK(t, l.reopen(t))
-		kept, err := os.ReadFile(l.Aside())
+		kept, err := os.ReadFile(l.CutOffFile())
 		if err != nil || string(kept) != string(spoiled[one:]) {
-			t.Errorf("changed at %d: %q is kept in %q, %v", at, kept, l.Aside(), err)
+			t.Errorf("changed at %d: %q is kept in %q, %v", at, kept, l.CutOffFile(), err)
 		}
 		must.OK(t, l.Close())
 	}
@@ -191,7 +191,7 @@ func TestLedgerHasOneOwner(t *testing.T) {
 	if err := a.Remove(s); err == nil {
 		t.Error("a segment is removed that was not drained")
 	}
-	damaged := Drained{Segment: s.Name, CRC: s.CRC, MEPs: s.MEPs, Decided: Decided{Damaged: 1}}
+	damaged := DrainedSegment{Segment: s.Name, CRC: s.CRC, MEPs: s.MEPs, Decisions: Decisions{Damaged: 1}}
 	must.OK(t, a.Append(damaged, NewSet(rigPacking)))
 	if err := a.Remove(s); err == nil {
 		t.Error("a segment with damage is removed")
@@ -217,7 +217,7 @@ func TestEachMEPNamesDamage(t *testing.T) {
 	r, dir := drainedRig(t)
 	s := r.m.Builders[1].Segments[0]
 	each := func() (good, bad int, err error) {
-		err = EachMEP(context.Background(), dir, r.m, s, func(p *Part) error {
+		err = EachMEP(context.Background(), dir, r.m, s, func(p *RecordedMEP) error {
 			if p.Err != nil {
 				bad++
 			} else if string(p.Data) == string(mepBytes(t, MEP, p.MEP, int(p.Events))) {
@@ -253,16 +253,16 @@ func TestEachMEPNamesDamage(t *testing.T) {
 	}
 }
 
-// TestOtherBytesOfADrainedNameStay holds that a segment is not drained, and not removed, when another one of its name
+// TestOtherBytesOfADrainedNameAreKept holds that a segment is not drained, and not removed, when another one of its name
 // was.
-func TestOtherBytesOfADrainedNameStay(t *testing.T) {
+func TestOtherBytesOfADrainedNameAreKept(t *testing.T) {
 	r, dir := drainedRig(t)
 	l := NewLedger(dir, r.m)
 	must.OK(t, l.Open())
 	defer l.Close()
 	was := r.m.Builders[0].Segments[0]
-	must.OK(t, l.Append(Drained{Segment: was.Name, CRC: "00000000", MEPs: was.MEPs}, NewSet(rigPacking)))
-	if _, ok := l.Of(was); ok {
+	must.OK(t, l.Append(DrainedSegment{Segment: was.Name, CRC: "00000000", MEPs: was.MEPs}, NewSet(rigPacking)))
+	if _, ok := l.Lookup(was); ok {
 		t.Error("other bytes count as drained")
 	}
 	if err := l.Remove(was); err == nil {

@@ -13,24 +13,24 @@ import (
 
 // examine finds out what is there of a segment.
 func (r *recovery) examine(id SegmentID, index *os.File) (f facts, p proof, err error) {
-	f = facts{id: id, tail: -1, listed: r.manifest.Lists(id)}
-	x, err := indexOf(index)
+	f = facts{id: id, tailSize: -1, listed: r.manifest.HasSegment(id)}
+	x, err := parseIndexFile(index)
 	if err != nil && !errors.Is(err, errHeader) {
 		return f, p, err
 	}
 	f.indexSize = x.size
-	f.header = judge(&x.header, err, id, r.about.Run, r.about.Key)
-	if at := time.UnixMicro(x.header.Created); r.anew && f.header == headerOurs && at.Before(r.about.Created) {
+	f.header = classifyHeader(&x.header, err, id, r.about.Run, r.about.Key)
+	if at := time.UnixMicro(x.header.Created); r.manifestRebuilt && f.header == headerOurs && at.Before(r.about.Created) {
 		r.about.Created = at
 	}
 	if st, err := safeopen.StatNoFollow(r.path(tailName(id))); err == nil {
-		f.tail = st.Size()
+		f.tailSize = st.Size()
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return f, p, err
 	}
 	f.open, f.closed = exists(r.path(id.Name()+OpenSuffix)), exists(r.path(id.Name()))
 	if f.open && f.closed && sameFiles(r.path(id.Name()+OpenSuffix), r.path(id.Name())) {
-		f.open, f.twice = false, true
+		f.open, f.bothNames = false, true
 	}
 	if f.open == f.closed {
 		return f, p, nil
@@ -52,9 +52,9 @@ func (r *recovery) examine(id SegmentID, index *os.File) (f facts, p proof, err 
 	}
 	f.size = st.Size()
 	p, err = prove(r.ctx, x, data, f.size)
-	f.right, f.keep = p.right, p.held.Bytes
-	if err == nil && f.tail >= 0 && f.tail == f.size-f.keep {
-		f.copied, err = r.sameTail(data, f)
+	f.provenEntries, f.provenEnd = p.entries, p.totals.Bytes
+	if err == nil && f.tailSize >= 0 && f.tailSize == f.size-f.provenEnd {
+		f.tailCopied, err = r.sameTail(data, f)
 	}
 	return f, p, err
 }
@@ -66,7 +66,7 @@ func (r *recovery) sameTail(data io.ReaderAt, f facts) (same bool, err error) {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, tail.Close()) }()
-	behind := bufio.NewReader(io.NewSectionReader(data, f.keep, f.tail))
+	behind := bufio.NewReader(io.NewSectionReader(data, f.provenEnd, f.tailSize))
 	copied := bufio.NewReader(tail)
 	for {
 		a, errA := behind.ReadByte()
@@ -91,8 +91,8 @@ func (r *recovery) dataPath(f facts) string {
 	return r.path(f.id.Name())
 }
 
-// do does one step.
-func (r *recovery) do(s step, f facts, p proof, index *os.File) error {
+// perform does one step.
+func (r *recovery) perform(s step, f facts, p proof, index *os.File) error {
 	data := r.dataPath(f)
 	switch s {
 	case writeHeader:
@@ -100,9 +100,9 @@ func (r *recovery) do(s step, f facts, p proof, index *os.File) error {
 		_, err := index.WriteAt(h.Append(nil), 0)
 		return err
 	case copyTail:
-		return r.copyTail(data, r.path(tailName(f.id)), f.keep)
+		return r.copyTail(data, r.path(tailName(f.id)), f.provenEnd)
 	case cutData:
-		return safeopen.TruncateNoFollow(data, f.keep)
+		return safeopen.TruncateNoFollow(data, f.provenEnd)
 	case cutIndex:
 		return index.Truncate(f.indexEnd())
 	case syncBoth:
@@ -111,7 +111,7 @@ func (r *recovery) do(s step, f facts, p proof, index *os.File) error {
 		return os.Remove(r.path(f.id.Name() + OpenSuffix))
 	case giveName:
 		return r.rename(data, r.path(f.id.Name()))
-	case moveAll:
+	case moveData:
 		return r.rename(data, r.path(tailName(f.id)))
 	case removeData:
 		return os.Remove(data)
@@ -144,7 +144,7 @@ func (r *recovery) copyTail(data, tail string, offset int64) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := r.point("rename the copy of the tail"); err != nil {
+	if err := r.beforeStep("rename the copy of the tail"); err != nil {
 		return err
 	}
 	return r.rename(tail+tempSuffix, tail)

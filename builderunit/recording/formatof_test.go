@@ -18,7 +18,7 @@ func TestFormatOfAFileToWrite(t *testing.T) {
 		{"x.raw", "mep", MEP, false},
 		{"x.mdf", "mep", 0, true},
 	} {
-		got, err := FormatOf(c.path, c.ask)
+		got, err := ChooseFormat(c.path, c.ask)
 		if (err != nil) != c.refused || got != c.want {
 			t.Errorf("%s as %s: %v, %v", c.path, c.ask, got, err)
 		}

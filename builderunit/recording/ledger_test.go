@@ -21,7 +21,7 @@ func liveRun(t *testing.T) (*rig, *Ledger) {
 	l := NewLedger(dir, r.m)
 	must.OK(t, l.Open())
 	t.Cleanup(func() { must.OK(t, l.Close()) })
-	must.OK(t, l.Begin([]Place{{"id", "path"}}))
+	must.OK(t, l.SetDestinations([]Destination{{"id", "path"}}))
 	return r, l
 }
 
@@ -29,11 +29,11 @@ func liveRun(t *testing.T) (*rig, *Ledger) {
 func lineOf(l *Ledger, i uint64) error {
 	meps := NewLiveSet(rigPacking)
 	meps.Add(Entry{MEP: i << stretchShift, FirstEvent: 1000 * i, Events: 3, Attempt: 2})
-	return l.Append(Drained{
-		Segment: SegmentID{Number: int(i) + 1, Format: MEP}.Name(),
-		CRC:     "00000000",
-		MEPs:    1,
-		Decided: Decided{Accepted: 3},
+	return l.Append(DrainedSegment{
+		Segment:   SegmentID{Number: int(i) + 1, Format: MEP}.Name(),
+		CRC:       "00000000",
+		MEPs:      1,
+		Decisions: Decisions{Accepted: 3},
 	}, meps)
 }
 
@@ -49,14 +49,14 @@ func TestALedgerHoldsNoMEPs(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	reader, numbers := NewLedger(r.dir, r.m), NewSet(rigPacking)
-	must.OK(t, reader.Look())
-	must.OK(t, reader.Mark(numbers))
+	must.OK(t, reader.Refresh())
+	must.OK(t, reader.MarkIn(numbers))
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	if got := int64(after.HeapAlloc) - int64(before.HeapAlloc); got > segments*1500 {
 		t.Errorf("%d bytes for %d segments", got, segments)
 	}
-	if numbers.MEPs() != segments || !numbers.Has(7<<stretchShift) || numbers.Has(7<<stretchShift+1) ||
+	if numbers.MEPs() != segments || !numbers.Contains(7<<stretchShift) || numbers.Contains(7<<stretchShift+1) ||
 		reader.Total().Accepted != 3*segments {
 		t.Errorf("%d MEPs, %+v", numbers.MEPs(), reader.Total())
 	}
@@ -104,7 +104,7 @@ func TestLinesThatAreTakenBack(t *testing.T) {
 	for _, between := range []bool{false, true} { // the reader looks again before there is another line
 		reader := NewLedger(r.dir, r.m)
 		l.fsync = func(*os.File) error {
-			must.OK(t, reader.Look())
+			must.OK(t, reader.Refresh())
 			return os.ErrInvalid
 		}
 		if err := lineOf(l, 1); !errors.Is(err, os.ErrInvalid) {
@@ -113,17 +113,17 @@ func TestLinesThatAreTakenBack(t *testing.T) {
 		l.fsync = (*os.File).Sync
 		want := len(l.segments)
 		if between {
-			must.OK(t, reader.Look())
+			must.OK(t, reader.Refresh())
 			if got := fmt.Sprint(len(reader.segments), reader.Total()); got != fmt.Sprint(want, l.Total()) {
 				t.Error(got)
 			}
 		}
 		must.OK(t, lineOf(l, 1<<20))
 		must.OK(t, lineOf(l, 1<<21))
-		must.OK(t, reader.Look())
-		told, held := fmt.Sprint(len(reader.segments), reader.Total()), fmt.Sprint(len(l.segments), l.Total())
-		if told != held {
-			t.Errorf("%s, and the ledger has %s", told, held)
+		must.OK(t, reader.Refresh())
+		reported, held := fmt.Sprint(len(reader.segments), reader.Total()), fmt.Sprint(len(l.segments), l.Total())
+		if reported != held {
+			t.Errorf("%s, and the ledger has %s", reported, held)
 		}
 	}
 }
@@ -133,7 +133,7 @@ func TestLinesThatAreTakenBack(t *testing.T) {
 func TestAnEmptyLedgerIsNoDrain(t *testing.T) {
 	_, dir := drainedRig(t)
 	must.OK(t, ReserveLedger(dir))
-	if c := read(t, dir); c.Count() > 0 || c.Drained != nil {
+	if c := read(t, dir); c.ProblemCount() > 0 || c.Drained != nil {
 		t.Errorf("%+v", c)
 	}
 	_, err := Merge(t.Context(), dir, filepath.Join(t.TempDir(), "x.mep"), MergeOptions{Remove: true})
@@ -160,7 +160,7 @@ func TestALineOfALedgerHasABound(t *testing.T) {
 		must.OK(t, os.Rename(l.path()+".new", l.path()))
 		reader := NewLedger(r.dir, r.m)
 		reader.maxLine = 100 << 10
-		err := reader.Look()
+		err := reader.Refresh()
 		if !errors.As(err, &long) || long.Path != l.path() || long.Line != 3 || !strings.Contains(err.Error(),
 			"line 3 is longer than 102400 bytes") {
 			t.Errorf("%v", err)

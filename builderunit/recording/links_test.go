@@ -20,9 +20,9 @@ func TestNoLinkIsFollowed(t *testing.T) {
 	secret := append(append([]byte(nil), data...), "what nobody else may read"...)
 	open := id.Name() + OpenSuffix
 	for _, k := range []struct {
-		link  string
-		files map[string][]byte // besides
-		told  bool              // the link is named
+		link     string
+		files    map[string][]byte // besides
+		reported bool              // the link is named
 	}{
 		{open, map[string][]byte{id.Index(): index}, true},
 		{id.Name(), map[string][]byte{id.Index(): index}, true},
@@ -47,13 +47,13 @@ func TestNoLinkIsFollowed(t *testing.T) {
 				err = errors.Join(err, found[i].Err)
 			}
 			var link *safeopen.SymlinkError
-			if errors.As(err, &link) != k.told || k.told && link.Path != filepath.Join(runDir, k.link) {
+			if errors.As(err, &link) != k.reported || k.reported && link.Path != filepath.Join(runDir, k.link) {
 				t.Errorf("it says %v", err)
 			}
-			if left, err := os.ReadFile(away); err != nil || string(left) != string(secret) {
-				t.Errorf("the file of somebody else has become %q, %v", left, err)
+			if remaining, err := os.ReadFile(away); err != nil || string(remaining) != string(secret) {
+				t.Errorf("the file of somebody else has become %q, %v", remaining, err)
 			}
-			if st, err := os.Lstat(filepath.Join(runDir, k.link)); err == nil && k.told && st.Mode().IsRegular() {
+			if st, err := os.Lstat(filepath.Join(runDir, k.link)); err == nil && k.reported && st.Mode().IsRegular() {
 				t.Errorf("there is a file in place of the link")
 			}
 		})
@@ -93,8 +93,8 @@ func TestNoOtherNameIsChanged(t *testing.T) {
 		if !errors.As(err, &names) || names.Path != filepath.Join(runDir, k.name) {
 			t.Errorf("%s: it says %v", k.name, err)
 		}
-		if left, err := os.ReadFile(away); err != nil || string(left) != string(k.away) {
-			t.Errorf("%s: the file of somebody else has become %q, %v", k.name, left, err)
+		if remaining, err := os.ReadFile(away); err != nil || string(remaining) != string(k.away) {
+			t.Errorf("%s: the file of somebody else has become %q, %v", k.name, remaining, err)
 		}
 		if tails, _ := filepath.Glob(filepath.Join(runDir, "*"+TailSuffix+"*")); tails != nil {
 			t.Errorf("%s: %v is made", k.name, tails)
@@ -106,7 +106,7 @@ func TestNoOtherNameIsChanged(t *testing.T) {
 func TestALinkInPlaceOfARun(t *testing.T) {
 	dir, away := t.TempDir(), t.TempDir()
 	must.OK(t, os.Symlink(away, RunDir(dir, 7)))
-	_, err := OpenRun(dir, About{Run: 7, Key: testKey, Format: MDF, Packing: 10}, true)
+	_, err := OpenRun(dir, RunInfo{Run: 7, Key: testKey, Format: MDF, Packing: 10}, true)
 	var link *safeopen.SymlinkError
 	if !errors.As(err, &link) || link.Path != RunDir(dir, 7) {
 		t.Errorf("%v", err)
@@ -114,7 +114,7 @@ func TestALinkInPlaceOfARun(t *testing.T) {
 	if made, err := os.ReadDir(away); err != nil || len(made) > 0 {
 		t.Errorf("%v was made where the link leads to, %v", made, err)
 	}
-	_, err = OpenRun(dir, About{Run: 8, Key: testKey, Format: MDF, Packing: 10}, true)
+	_, err = OpenRun(dir, RunInfo{Run: 8, Key: testKey, Format: MDF, Packing: 10}, true)
 	must.OK(t, err)
 	if found, err := Recover(context.Background(), dir); err != nil || len(found) != 1 || !errors.As(found[0].Err, &link) {
 		t.Errorf("to recover it is %v, %v", found, err)

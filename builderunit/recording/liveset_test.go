@@ -39,7 +39,7 @@ func TestLiveSet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		packing := rapid.IntRange(1, 70).Draw(t, "packing")
 		entries := liveEntries(t, packing)
-		halves, all := [2]*Set{NewLiveSet(packing), NewLiveSet(packing)}, NewLiveSet(packing)
+		both, all := [2]*Set{NewLiveSet(packing), NewLiveSet(packing)}, NewLiveSet(packing)
 		events, here := uint64(0), uint64(0)
 		for _, e := range entries {
 			events += uint64(e.Events)
@@ -48,13 +48,13 @@ func TestLiveSet(t *testing.T) {
 			}
 			here += uint64(e.Events)
 			all.Add(e)
-			halves[rapid.IntRange(0, 1).Draw(t, "half")].Add(e)
+			both[rapid.IntRange(0, 1).Draw(t, "half")].Add(e)
 		}
-		if copies := halves[0].Union(halves[1]); copies > 0 || halves[0].Events() != here || all.Events() != here {
-			t.Fatalf("%d copies, %d and %d of %d events", copies, halves[0].Events(), all.Events(), here)
+		if copies := both[0].Union(both[1]); copies > 0 || both[0].Events() != here || all.Events() != here {
+			t.Fatalf("%d copies, %d and %d of %d events", copies, both[0].Events(), all.Events(), here)
 		}
 		r := NewLiveSetReader(packing, stretchMEPs+1000)
-		for piece := range halves[0].Pieces() {
+		for piece := range both[0].Pieces() {
 			must.OK(t, r.Add(piece))
 		}
 		read, err := r.Set()
@@ -65,8 +65,8 @@ func TestLiveSet(t *testing.T) {
 		if g := read.Missing(events, 1000); g.Events != events-here {
 			t.Fatalf("%d events are missing, %d are named", events-here, g.Events)
 		}
-		if read.beyond(events) != 0 || read.End() != here {
-			t.Fatalf("%d beyond, %d in all", read.beyond(events), read.End())
+		if read.countBeyond(events) != 0 || read.End() != here {
+			t.Fatalf("%d beyond, %d in all", read.countBeyond(events), read.End())
 		}
 	})
 }
@@ -102,7 +102,7 @@ func FuzzLiveSetReader(f *testing.F) {
 		}
 		var meps, events uint64
 		for n, b := range r.set.blocks {
-			for _, o := range r.set.each(n, b) {
+			for _, o := range r.set.eachMEP(n, b) {
 				meps++
 				events += uint64(o.events)
 			}

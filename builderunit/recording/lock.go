@@ -69,8 +69,8 @@ func waitLock(f *os.File) error {
 	}
 }
 
-// same says whether path still names the file f: whoever waited for a lock may have got that of a file which is gone.
-func same(f *os.File, path string) bool {
+// stillNames says whether path still names the file f: whoever waited for a lock may have got that of a file which is gone.
+func stillNames(f *os.File, path string) bool {
 	a, errA := f.Stat()
 	b, errB := os.Lstat(path)
 	return errA == nil && errB == nil && os.SameFile(a, b)
@@ -86,25 +86,25 @@ func CreateIndex(path string) (*os.File, error) {
 	if err := waitLock(f); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	if !same(f, path) { // Recover came in between, and removed it because it was empty
+	if !stillNames(f, path) { // Recover came in between, and removed it because it was empty
 		return nil, errors.Join(&fs.PathError{Op: "lock", Path: path, Err: fs.ErrExist}, f.Close())
 	}
 	return f, nil
 }
 
-// seize opens the index at path, which it makes if it is not there, and takes its lock. errLocked says that the writer
+// openExclusive opens the index at path, which it makes if it is not there, and takes its lock. errLocked says that the writer
 // of the segment lives, or that another Recover is at it.
-func seize(path string) (*os.File, error) {
+func openExclusive(path string) (*os.File, error) {
 	f, err := safeopen.OpenFileNoFollow(path, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return nil, err
 	}
 	err = tryLock(f)
-	for try := 0; try < seizeTries && errors.Is(err, errLocked); try++ { // inUse may have it for a moment
+	for try := 0; try < openExclusiveTries && errors.Is(err, errLocked); try++ { // inUse may have it for a moment
 		time.Sleep(time.Millisecond)
 		err = tryLock(f)
 	}
-	if err == nil && !same(f, path) {
+	if err == nil && !stillNames(f, path) {
 		err = errLocked
 	}
 	if err != nil {
@@ -113,8 +113,8 @@ func seize(path string) (*os.File, error) {
 	return f, nil
 }
 
-// seizeTries is how often seize asks again for a lock that is taken.
-const seizeTries = 20
+// openExclusiveTries is how often seize asks again for a lock that is taken.
+const openExclusiveTries = 20
 
 // inUse says whether the writer of the segment with the index at path lives.
 func inUse(path string) bool {
@@ -126,9 +126,9 @@ func inUse(path string) bool {
 	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
-// Hold takes the directory of a run for one process that fills it, until it is closed. The error is a *DrainingError if
+// LockRunDir takes the directory of a run for one process that fills it, until it is closed. The error is a *DrainingError if
 // another one has it. A file system that cannot lock directories gives it to anybody.
-func Hold(runDir string) (io.Closer, error) {
+func LockRunDir(runDir string) (io.Closer, error) {
 	d, err := os.Open(runDir)
 	if err != nil {
 		return nil, err
@@ -140,8 +140,8 @@ func Hold(runDir string) (io.Closer, error) {
 	return d, nil
 }
 
-// underLock does what do says while it holds the lock of the run in runDir.
-func underLock(runDir string, do func() error) (err error) {
+// withRunLock does what do says while it holds the lock of the run in runDir.
+func withRunLock(runDir string, do func() error) (err error) {
 	f, err := safeopen.OpenFileNoFollow(lockPath(runDir), os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 // words.
 type Loss struct {
 	What      string `json:"what"`                 // what became of it: missing, late, discarded, …
-	Of        string `json:"of,omitempty"`         // source, node or output; empty: the run
+	Subject   string `json:"of,omitempty"`         // source, node or output; empty: the run
 	Count     uint64 `json:"count"`                // how many
 	Unit      string `json:"unit"`                 // of what: fragments, events, MEPs, units, records
 	AllowedBy string `json:"allowed_by,omitempty"` // the setting; empty: none did
@@ -24,8 +24,8 @@ func (l Loss) String() string {
 		unit = strings.TrimSuffix(unit, "s")
 	}
 	fmt.Fprintf(&b, "%d %s", l.Count, unit)
-	if l.Of != "" {
-		b.WriteString(" of " + l.Of)
+	if l.Subject != "" {
+		b.WriteString(" of " + l.Subject)
 	}
 	b.WriteString(" " + l.What)
 	switch {

@@ -21,8 +21,8 @@ type Manifest struct {
 	Stream  *Stream `json:"stream,omitempty"` // which of several outputs this is
 	// Backlog says that the run is a backlog, of which a second filter removes what it has drained; and how many bytes of
 	// it a builder unit may have.
-	Backlog int64  `json:"backlog_bytes,omitempty"`
-	Drains  string `json:"drains,omitempty"` // the "directory" of the backlog that a second filter made this of
+	Backlog       int64  `json:"backlog_bytes,omitempty"`
+	SourceBacklog string `json:"drains,omitempty"` // the "directory" of the backlog that a second filter made this of
 
 	Program           string    `json:"program"` // version of the control's program
 	Configuration     string    `json:"configuration"`
@@ -37,7 +37,7 @@ type Manifest struct {
 // Stream is one of several output streams of each builder unit.
 type Stream struct {
 	Number int    `json:"number"` // from 0
-	Of     int    `json:"of"`
+	Count  int    `json:"of"`
 	By     string `json:"by"` // the rule by which MEPs go to them
 }
 
@@ -75,7 +75,7 @@ const (
 type Segment struct {
 	Name   string `json:"name"`
 	Number int    `json:"number"`
-	Held
+	SegmentTotals
 	CRC    string    `json:"crc32c"` // of all its bytes, 8 hexadecimal digits
 	Closed time.Time `json:"closed"`
 	// Recovered says that its writer was killed, TailBytes how much stood behind its last whole MEP (in a file .tail).
@@ -83,8 +83,8 @@ type Segment struct {
 	TailBytes int64 `json:"tail_bytes,omitempty"`
 }
 
-// Held is what MEPs hold that stand one behind another from the beginning of a segment.
-type Held struct {
+// SegmentTotals is what MEPs hold that stand one behind another from the beginning of a segment.
+type SegmentTotals struct {
 	MEPs       uint64 `json:"meps"`
 	Events     uint64 `json:"events"`
 	FirstEvent uint64 `json:"first_event"` // the lowest event id in them
@@ -94,7 +94,7 @@ type Held struct {
 }
 
 // Add counts the MEP of the next entry of the segment.
-func (h *Held) Add(e Entry) {
+func (h *SegmentTotals) Add(e Entry) {
 	last := e.FirstEvent + uint64(max(e.Events, 1)) - 1
 	if last < e.FirstEvent {
 		last = math.MaxUint64
@@ -108,60 +108,60 @@ func (h *Held) Add(e Entry) {
 	h.Bytes, h.Sum = e.End(), e.CRC
 }
 
-// span is the events between which those of the MEPs are; nil if they have none.
-func (h *Held) span() *Range {
+// eventSpan is the events between which those of the MEPs are; nil if they have none.
+func (h *SegmentTotals) eventSpan() *Range {
 	if h.Events == 0 {
 		return nil
 	}
 	return &Range{From: h.FirstEvent, To: h.LastEvent}
 }
 
-// crcText is a checksum as the manifest writes it.
-func crcText(crc uint32) string { return fmt.Sprintf("%08x", crc) }
+// formatCRC is a checksum as the manifest writes it.
+func formatCRC(crc uint32) string { return fmt.Sprintf("%08x", crc) }
 
-// Close fills in what the manifest says of the segment beside what it holds.
-func (s *Segment) Close(id SegmentID, at time.Time) {
-	s.Name, s.Number, s.CRC, s.Closed = id.Name(), id.Number, crcText(s.Sum), at.UTC()
+// SetClosed fills in what the manifest says of the segment beside what it holds.
+func (s *Segment) SetClosed(id SegmentID, at time.Time) {
+	s.Name, s.Number, s.CRC, s.Closed = id.Name(), id.Number, formatCRC(s.Sum), at.UTC()
 }
 
 // Verdict is how the accounts of a run closed, as the control wrote it at the end.
 type Verdict struct {
-	Verdict         string    `json:"verdict"`               // GOOD, DEGRADED, INCOMPLETE, ABORTED
-	Why             string    `json:"verdict_why,omitempty"` // a sentence; empty where nothing was lost
-	Losses          []Loss    `json:"losses,omitempty"`
-	EndCause        string    `json:"end_cause"`
-	Cause           string    `json:"cause,omitempty"` // what ended it, a sentence
-	EventsTriggered uint64    `json:"events_triggered"`
-	EventsBuilt     uint64    `json:"events_built"`
-	EventsHere      uint64    `json:"events_here"`            // in this directory, each once, when the run ended
-	EventsOutput    uint64    `json:"events_output"`          // in all directories of the run
-	Missing         []Range   `json:"missing"`                // events that were triggered and are in no directory
-	MissingMore     uint64    `json:"missing_more,omitempty"` // ranges beyond those listed
-	Concluded       time.Time `json:"concluded"`
-	Lacking         []Lacking `json:"lacking,omitempty"` // readout units that were gone for a part of the run
+	Verdict         string        `json:"verdict"`               // GOOD, DEGRADED, INCOMPLETE, ABORTED
+	Why             string        `json:"verdict_why,omitempty"` // a sentence; empty where nothing was lost
+	Losses          []Loss        `json:"losses,omitempty"`
+	EndCause        string        `json:"end_cause"`
+	Cause           string        `json:"cause,omitempty"` // what ended it, a sentence
+	EventsTriggered uint64        `json:"events_triggered"`
+	EventsBuilt     uint64        `json:"events_built"`
+	EventsHere      uint64        `json:"events_here"`            // in this directory, each once, when the run ended
+	EventsOutput    uint64        `json:"events_output"`          // in all directories of the run
+	Missing         []Range       `json:"missing"`                // events that were triggered and are in no directory
+	MissingMore     uint64        `json:"missing_more,omitempty"` // ranges beyond those listed
+	Concluded       time.Time     `json:"concluded"`
+	UnitOutages     []UnitOutages `json:"lacking,omitempty"` // readout units that were gone for a part of the run
 }
 
-// Lacking is a readout unit that was gone, and what is missing for that: events that are built with missing fragments
+// UnitOutages is a readout unit that was gone, and what is missing for that: events that are built with missing fragments
 // for its sources. They are among those of MEPs from the first to the last.
-type Lacking struct {
-	Node        string `json:"node"`
-	ReadoutUnit int    `json:"readout_unit"`
-	FirstSource int    `json:"first_source"`
-	LastSource  int    `json:"last_source"`
-	MEPs        uint64 `json:"meps"`
-	Events      uint64 `json:"events"`
-	FirstMEP    uint64 `json:"first_mep"`
-	LastMEP     uint64 `json:"last_mep"`
-	Gone        []Gone `json:"gone,omitempty"` // when, in order
+type UnitOutages struct {
+	Node        string   `json:"node"`
+	ReadoutUnit int      `json:"readout_unit"`
+	FirstSource int      `json:"first_source"`
+	LastSource  int      `json:"last_source"`
+	MEPs        uint64   `json:"meps"`
+	Events      uint64   `json:"events"`
+	FirstMEP    uint64   `json:"first_mep"`
+	LastMEP     uint64   `json:"last_mep"`
+	Outages     []Outage `json:"gone,omitempty"` // when, in order
 }
 
-// Gone is a part of a run that a readout unit was gone for. Its events are marked from the MEP that was issued next,
+// Outage is a part of a run that a readout unit was gone for. Its events are marked from the MEP that was issued next,
 // but parts that were under way are missing in earlier ones, too; they are whole from the MEP of its return on.
-type Gone struct {
-	FromMEP uint64    `json:"from_mep"`
-	At      time.Time `json:"at"`
-	BackMEP *uint64   `json:"back_mep,omitempty"` // nil: it was not back when the run ended
-	BackAt  time.Time `json:"back_at,omitzero"`
+type Outage struct {
+	FromMEP    uint64    `json:"from_mep"`
+	At         time.Time `json:"at"`
+	ReturnMEP  *uint64   `json:"back_mep,omitempty"` // nil: it was not back when the run ended
+	ReturnedAt time.Time `json:"back_at,omitzero"`
 }
 
 // Range is events From to To, both included.

@@ -27,13 +27,13 @@ type MergeOptions struct {
 	noReserve bool
 }
 
-// A roomError says that a merged file does not fit on its file system.
-type roomError struct {
+// A spaceError says that a merged file does not fit on its file system.
+type spaceError struct {
 	Path, Dir  string
 	Need, Free int64 // bytes
 }
 
-func (e *roomError) Error() string {
+func (e *spaceError) Error() string {
 	return fmt.Sprintf("there is no room for %s: it takes %d bytes more, %d are free; all segments are in %s as they "+
 		"were: "+
 		"make room, then run 'ringlet merge %s %s', or give it a path on another disk", e.Path, e.Need, e.Free, e.Dir,
@@ -52,7 +52,7 @@ func (e *unsoundError) Error() string {
 	switch {
 	case e.First.Kind == BeingWritten:
 		do = "wait until the run has ended"
-	case e.First.Kind.curable():
+	case e.First.Kind.isRecoverable():
 		do = "'ringlet recover " + e.Dir + "' puts it right"
 	}
 	if e.Count > 1 {
@@ -66,8 +66,8 @@ func (e *unsoundError) Error() string {
 // disk, and each MEP of it was held against the index of its segment; its manifest and its index stand beside it. Only
 // then, with Remove, the segments go.
 //
-// It needs room for the data once more. Too little is a *roomError before anything is written. Ended at any point, by
-// whatever, and called again, it goes on where it was. Errors of type *unsoundError, *takenError, *roomError and
+// It needs room for the data once more. Too little is a *spaceError before anything is written. Ended at any point, by
+// whatever, and called again, it goes on where it was. Errors of type *unsoundError, *takenError, *spaceError and
 // *Problem harm nothing.
 func Merge(ctx context.Context, dir, dst string, o MergeOptions) (Merged, error) {
 	m, err := newMerge(dir, dst, o)
@@ -75,9 +75,9 @@ func Merge(ctx context.Context, dir, dst string, o MergeOptions) (Merged, error)
 		return Merged{}, err
 	}
 	if m.dir == "" {
-		return m.earlier()
+		return m.earlierResult()
 	}
-	lock, err := seize(filepath.Join(m.dir, mergeLock))
+	lock, err := openExclusive(filepath.Join(m.dir, mergeLock))
 	if errors.Is(err, errLocked) {
 		return Merged{}, fmt.Errorf("%s is being merged by another process: wait for that one", m.dir)
 	}
@@ -88,7 +88,7 @@ func Merge(ctx context.Context, dir, dst string, o MergeOptions) (Merged, error)
 	merged, err := m.run(ctx)
 	if err == nil || m.released {
 		_ = os.Remove(lock.Name()) // a name without a meaning, which the next merge takes again
-		leave(m.dir)
+		removeEmptyDirs(m.dir)
 	}
 	return merged, err
 }
@@ -98,13 +98,13 @@ const mergeLock = "merge.lock"
 
 // merge is a merge under way.
 type merge struct {
-	dir, dst string // absolute
-	o        MergeOptions
-	c        *Contents
-	plan     *plan
-	emptied  string // directory from which an earlier merge took all but its lock
-	named    bool   // the file has its name from an earlier merge
-	released bool   // the names of the merge are free: nothing of it is left
+	dir, dst   string // absolute
+	o          MergeOptions
+	c          *Contents
+	plan       *plan
+	emptiedDir string // directory from which an earlier merge took all but its lock
+	hasName    bool   // the file has its name from an earlier merge
+	released   bool   // the names of the merge are free: nothing of it is left
 }
 
 // newMerge finds the run. Without one, but with a merged file, m.dir is empty.
@@ -119,14 +119,14 @@ func newMerge(dir, dst string, o MergeOptions) (m *merge, err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return nil, err
 	}
-	runs, err := recorded(dir)
+	runs, err := findRuns(dir)
 	switch {
-	case err != nil && m.there("") && m.there(manifestSuffix) && empty(dir):
+	case err != nil && m.hasFile("") && m.hasFile(manifestSuffix) && isEmptyRun(dir):
 		return m, nil
 	case err != nil:
 		return nil, err
-	case len(runs) == 1 && m.there("") && m.there(manifestSuffix) && empty(runs[0]):
-		m.emptied = runs[0]
+	case len(runs) == 1 && m.hasFile("") && m.hasFile(manifestSuffix) && isEmptyRun(runs[0]):
+		m.emptiedDir = runs[0]
 		return m, nil
 	case len(runs) > 1:
 		return nil, fmt.Errorf("%s has %d runs, %s to %s: name one of them, each makes a file of its own", dir, len(runs),
@@ -138,8 +138,8 @@ func newMerge(dir, dst string, o MergeOptions) (m *merge, err error) {
 	return m, nil
 }
 
-// empty says that dir is gone, or has nothing of a recording any more.
-func empty(dir string) bool {
+// isEmptyRun says that dir is gone, or has nothing of a recording any more.
+func isEmptyRun(dir string) bool {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
 		if e.Name() != mergeLock {
@@ -151,12 +151,12 @@ func empty(dir string) bool {
 
 func (m *merge) path(suffix string) string { return m.dst + suffix }
 
-func (m *merge) there(suffix string) bool { return exists(m.path(suffix)) }
+func (m *merge) hasFile(suffix string) bool { return exists(m.path(suffix)) }
 
 func (m *merge) syncDir() error { return SyncDir(filepath.Dir(m.dst)) }
 
-// step is where tests end a merge.
-func (m *merge) step(what string) error {
+// faultPoint is where tests end a merge.
+func (m *merge) faultPoint(what string) error {
 	if m.o.fault == nil {
 		return nil
 	}
@@ -169,56 +169,56 @@ func (m *merge) progress(what string, done, total int64) {
 	}
 }
 
-// earlier is the result of a merge that emptied the directory of its run.
-func (m *merge) earlier() (Merged, error) {
+// earlierResult is the result of a merge that emptied the directory of its run.
+func (m *merge) earlierResult() (Merged, error) {
 	c, err := readMerged(context.Background(), m.dst, false)
 	if err == nil {
-		err = c.unsound(m.dst)
+		err = c.checkSound(m.dst)
 	}
 	if err != nil {
 		return Merged{}, err
 	}
-	if m.emptied != "" {
-		if run, ok := RunOf(m.emptied); ok && run != c.Manifest.Run {
-			return Merged{}, fmt.Errorf("%s is empty, and %s is of run %d", m.emptied, m.dst, c.Manifest.Run)
+	if m.emptiedDir != "" {
+		if run, ok := ParseRunDir(m.emptiedDir); ok && run != c.Manifest.Run {
+			return Merged{}, fmt.Errorf("%s is empty, and %s is of run %d", m.emptiedDir, m.dst, c.Manifest.Run)
 		}
-		_ = os.Remove(filepath.Join(m.emptied, mergeLock)) // a name without a meaning
-		leave(m.emptied)
+		_ = os.Remove(filepath.Join(m.emptiedDir, mergeLock)) // a name without a meaning
+		removeEmptyDirs(m.emptiedDir)
 	}
 	return *c.Manifest.Merged, nil
 }
 
-// unsound is the error of a recording in dir with problems. It names that which Recover does not mend, if there is one.
-func (c *Contents) unsound(dir string) error {
+// checkSound is the error of a recording in dir with problems. It names that which Recover does not mend, if there is one.
+func (c *Contents) checkSound(dir string) error {
 	var first *Problem
-	for p := range c.All {
-		if first == nil || first.Kind.curable() && !p.Kind.curable() {
+	for p := range c.AllProblems {
+		if first == nil || first.Kind.isRecoverable() && !p.Kind.isRecoverable() {
 			first = p
 		}
 	}
 	if first == nil {
 		return nil
 	}
-	return &unsoundError{Dir: dir, First: *first, Count: c.Count()}
+	return &unsoundError{Dir: dir, First: *first, Count: c.ProblemCount()}
 }
 
 // run goes through the steps. What an earlier merge did is found, and not done again.
 func (m *merge) run(ctx context.Context) (Merged, error) {
 	c, err := readAt(ctx, m.dir, false)
 	if err == nil {
-		err = c.unsound(m.dir)
+		err = c.checkSound(m.dir)
 	}
-	if err == nil && c.gone != nil {
+	if err == nil && c.removedMEPs != nil {
 		err = fmt.Errorf("%s is a backlog, of which %d MEPs are drained and gone: merge what the second filter wrote", m.dir,
-			c.gone.MEPs())
+			c.removedMEPs.MEPs())
 	}
 	if err != nil {
 		return Merged{}, err
 	}
 	if m.c = c; c.Merged != nil { // some segments are gone: that merge was at its last step
-		return m.removeRest(ctx)
+		return m.resumeRemoving(ctx)
 	}
-	if err := m.mayUse(); err != nil {
+	if err := m.checkNames(); err != nil {
 		return Merged{}, err
 	}
 	if m.plan, err = newPlan(ctx, c, m.o.span, false); err != nil {
@@ -226,26 +226,26 @@ func (m *merge) run(ctx context.Context) (Merged, error) {
 	}
 	began, err := m.claim()
 	if err == nil {
-		err = m.step("claimed")
+		err = m.faultPoint("claimed")
 	}
 	if err != nil {
 		return Merged{}, err
 	}
-	merged, err := m.data(ctx, began)
+	merged, err := m.makeFile(ctx, began)
 	if err != nil {
 		return Merged{}, m.giveUp(err)
 	}
-	if err := m.name(merged); err != nil {
+	if err := m.publish(merged); err != nil {
 		return Merged{}, err
 	}
 	if m.o.Remove {
-		err = m.remove()
+		err = m.removeSegments()
 	}
 	return *merged, err
 }
 
-// mayUse refuses to replace files that are not of this merge.
-func (m *merge) mayUse() error {
+// checkNames refuses to replace files that are not of this merge.
+func (m *merge) checkNames() error {
 	if m.o.Overwrite {
 		return nil
 	}
@@ -264,7 +264,7 @@ func (m *merge) mayUse() error {
 		return nil
 	}
 	for _, suffix := range []string{"", IndexSuffix, manifestSuffix} {
-		if m.there(suffix) {
+		if m.hasFile(suffix) {
 			return &takenError{Path: m.path(suffix), Hint: "give another path, or --overwrite"}
 		}
 	}
@@ -274,13 +274,13 @@ func (m *merge) mayUse() error {
 // giveUp cleans up after an error where nothing can go on from what there is. After others everything stays for the
 // next merge.
 func (m *merge) giveUp(err error) error {
-	if full(err) {
-		err = m.ranOut()
+	if isDiskFull(err) {
+		err = m.diskFilledError()
 	}
-	var room *roomError
+	var space *spaceError
 	var problem *Problem
-	var taken *takenError
-	if !errors.As(err, &room) && !errors.As(err, &problem) && !errors.As(err, &taken) {
+	var nameTaken *takenError
+	if !errors.As(err, &space) && !errors.As(err, &problem) && !errors.As(err, &nameTaken) {
 		return err
 	}
 	m.released = true
@@ -290,8 +290,8 @@ func (m *merge) giveUp(err error) error {
 	return err
 }
 
-// leave removes the directory of a run that a merge has emptied, and the one above if it was made for nothing else.
-func leave(dir string) {
+// removeEmptyDirs removes the directory of a run that a merge has emptied, and the one above if it was made for nothing else.
+func removeEmptyDirs(dir string) {
 	_ = os.Remove(dir) // fails where there is something in it
 	if parent := filepath.Dir(dir); strings.HasSuffix(parent, SegmentsSuffix) {
 		_ = os.Remove(parent)

@@ -344,8 +344,8 @@ func TestMergeLeavesTails(t *testing.T) {
 	if err != nil || len(entries) < 2 {
 		t.Fatal(entries, err)
 	}
-	if c := read(t, dir); c.Events() != 8 || c.Count() != 0 || c.Merged == nil {
-		t.Fatalf("%d events, %d problems", c.Events(), c.Count())
+	if c := read(t, dir); c.Events() != 8 || c.ProblemCount() != 0 || c.Merged == nil {
+		t.Fatalf("%d events, %d problems", c.Events(), c.ProblemCount())
 	}
 	if _, err := Merge(context.Background(), dir, dst, MergeOptions{Remove: true}); err != nil {
 		t.Fatal(err)

@@ -34,26 +34,26 @@ const (
 
 // copier writes a merged file.
 type copier struct {
-	dir     string
-	sources []*source
-	out     *os.File
-	at      int64         // bytes written: the offset of out
-	behind  int64         // of them, those that the disk was told to write
-	short   *bufio.Writer // onto Write
-	open    map[int]*summed
-	recent  []int // keys of open, the oldest first
-	step    func(done int64) error
+	dir      string
+	sources  []*source
+	out      *os.File
+	written  int64         // bytes written: the offset of out
+	syncedTo int64         // of them, those that the disk was told to write
+	buffered *bufio.Writer // onto Write
+	open     map[int]*crcReader
+	recent   []int // keys of open, the oldest first
+	step     func(done int64) error
 }
 
 // copy copies MEPs, which follow what was written.
-func (k *copier) copy(ctx context.Context, meps []planned) error {
+func (k *copier) copy(ctx context.Context, meps []plannedMEP) error {
 	for len(meps) > 0 {
 		n, length := 1, meps[0].Length
 		for n < len(meps) && meps[n].source == meps[0].source && meps[n].Offset == meps[0].Offset+length {
 			length += meps[n].Length
 			n++
 		}
-		if err := k.stretch(ctx, meps[0].source, meps[0].Offset, length); err != nil {
+		if err := k.copyStretch(ctx, meps[0].source, meps[0].Offset, length); err != nil {
 			return err
 		}
 		meps = meps[n:]
@@ -61,14 +61,14 @@ func (k *copier) copy(ctx context.Context, meps []planned) error {
 	return nil
 }
 
-// stretch copies bytes of a segment.
-func (k *copier) stretch(ctx context.Context, source int, offset, length int64) error {
-	w, err := k.segment(source)
+// copyStretch copies bytes of a segment.
+func (k *copier) copyStretch(ctx context.Context, source int, offset, length int64) error {
+	w, err := k.openSegment(source)
 	if err != nil {
 		return err
 	}
 	if length >= longStretch {
-		return k.long(ctx, w.f.(*os.File), offset, length)
+		return k.copyLong(ctx, w.f.(*os.File), offset, length)
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -77,13 +77,13 @@ func (k *copier) stretch(ctx context.Context, source int, offset, length int64) 
 	if err != nil {
 		return fmt.Errorf("%s: %w", k.sources[source].s.Name, err)
 	}
-	_, err = k.short.Write(b)
+	_, err = k.buffered.Write(b)
 	return err
 }
 
-// long has the kernel copy where it can: see os.File.ReadFrom.
-func (k *copier) long(ctx context.Context, from *os.File, offset, length int64) error {
-	if err := k.short.Flush(); err != nil {
+// copyLong has the kernel copy where it can: see os.File.ReadFrom.
+func (k *copier) copyLong(ctx context.Context, from *os.File, offset, length int64) error {
+	if err := k.buffered.Flush(); err != nil {
 		return err
 	}
 	if _, err := from.Seek(offset, io.SeekStart); err != nil {
@@ -97,7 +97,7 @@ func (k *copier) long(ctx context.Context, from *os.File, offset, length int64) 
 		if errors.Is(err, io.EOF) {
 			err = fmt.Errorf("%s has become shorter: %w", from.Name(), io.ErrUnexpectedEOF)
 		}
-		if err = cmp.Or(err, k.wrote(n)); err != nil {
+		if err = cmp.Or(err, k.advance(n)); err != nil {
 			return err
 		}
 		length -= n
@@ -108,22 +108,22 @@ func (k *copier) long(ctx context.Context, from *os.File, offset, length int64) 
 // Write writes what was gathered of short stretches.
 func (k *copier) Write(p []byte) (int, error) {
 	n, err := k.out.Write(p)
-	return n, cmp.Or(err, k.wrote(int64(n)))
+	return n, cmp.Or(err, k.advance(int64(n)))
 }
 
-// wrote counts bytes, and sends those behind to the disk.
-func (k *copier) wrote(n int64) error {
-	k.at += n
-	if k.at-k.behind >= behindBytes {
+// advance counts bytes, and sends those behind to the disk.
+func (k *copier) advance(n int64) error {
+	k.written += n
+	if k.written-k.syncedTo >= behindBytes {
 		// It is a wish: what does not come to the disk by it comes there by the fdatasync at the end.
-		_ = unix.SyncFileRange(int(k.out.Fd()), k.behind, k.at-k.behind, unix.SYNC_FILE_RANGE_WRITE)
-		k.behind = k.at
+		_ = unix.SyncFileRange(int(k.out.Fd()), k.syncedTo, k.written-k.syncedTo, unix.SYNC_FILE_RANGE_WRITE)
+		k.syncedTo = k.written
 	}
-	return k.step(k.at)
+	return k.step(k.written)
 }
 
-// segment opens one, and closes the one that was opened longest ago where too many are open.
-func (k *copier) segment(source int) (*summed, error) {
+// openSegment opens one, and closes the one that was opened longest ago where too many are open.
+func (k *copier) openSegment(source int) (*crcReader, error) {
 	if w := k.open[source]; w != nil {
 		return w, nil
 	}
@@ -136,7 +136,7 @@ func (k *copier) segment(source int) (*summed, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &summed{f: f}
+	w := &crcReader{f: f}
 	k.open[source], k.recent = w, append(k.recent, source)
 	return w, nil
 }
@@ -147,5 +147,5 @@ func (k *copier) close() {
 	}
 }
 
-// agrees tells whether the bytes of a MEP in the merged file are those that its segment had.
-func (p *planned) agrees(data []byte) bool { return crc32c.Add(p.before, data) == p.CRC }
+// matches tells whether the bytes of a MEP in the merged file are those that its segment had.
+func (p *plannedMEP) matches(data []byte) bool { return crc32c.Add(p.crcBefore, data) == p.CRC }

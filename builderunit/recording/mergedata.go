@@ -17,45 +17,45 @@ import (
 	"ringlet/internal/safeopen"
 )
 
-// data makes the file under its temporary name, whole, on the disk, and compared. If the file is there under its own
+// makeFile makes the file under its temporary name, whole, on the disk, and compared. If the file is there under its own
 // name from an earlier merge, and agrees, that is it.
-func (m *merge) data(ctx context.Context, began bool) (*Merged, error) {
+func (m *merge) makeFile(ctx context.Context, began bool) (*Merged, error) {
 	ours := began || m.c.Manifest.Merged != nil && m.c.Manifest.Merged.Path == m.dst
 	if st, err := os.Lstat(m.dst); err == nil && ours && st.Size() == m.plan.bytes {
-		merged, err := m.compare(ctx, m.dst)
+		merged, err := m.verifyCopy(ctx, m.dst)
 		var problem *Problem
 		if !errors.As(err, &problem) {
-			m.named = err == nil
+			m.hasName = err == nil
 			return merged, err
 		}
 	}
-	if m.there("") && !m.o.Overwrite {
+	if m.hasFile("") && !m.o.Overwrite {
 		return nil, &takenError{Path: m.dst, What: " and is not this run in order", Hint: "give another path, or --overwrite"}
 	}
-	whole, err := m.plan.whole(ctx)
+	unchanged, err := m.plan.unchangedSegment(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if whole == nil || !m.share(whole) {
-		if err := m.copy(ctx); err != nil {
+	if unchanged == nil || !m.shareSegment(unchanged) {
+		if err := m.copyData(ctx); err != nil {
 			return nil, err
 		}
 	}
-	if err := m.step("copied"); err != nil {
+	if err := m.faultPoint("copied"); err != nil {
 		return nil, err
 	}
 	if err := syncFile(m.path(mergingSuffix)); err != nil {
 		return nil, err
 	}
-	if err := m.step("synchronised"); err != nil {
+	if err := m.faultPoint("synchronised"); err != nil {
 		return nil, err
 	}
-	return m.compare(ctx, m.path(mergingSuffix))
+	return m.verifyCopy(ctx, m.path(mergingSuffix))
 }
 
-// share makes a segment that is in order as it is the merged file without copying: by a second name where the first one
+// shareSegment makes a segment that is in order as it is the merged file without copying: by a second name where the first one
 // will go, by shared blocks where the file system can.
-func (m *merge) share(s *SegmentContents) bool {
+func (m *merge) shareSegment(s *SegmentContents) bool {
 	temp, from := m.path(mergingSuffix), filepath.Join(m.dir, s.Name)
 	if m.o.Remove {
 		second := m.path(mergingSuffix + ".tmp")
@@ -84,8 +84,8 @@ func secondName(path string) bool {
 	return unix.Lstat(path, &st) == nil && st.Nlink > 1
 }
 
-// copy writes the temporary file, or what lacks of it.
-func (m *merge) copy(ctx context.Context) (err error) {
+// copyData writes the temporary file, or what lacks of it.
+func (m *merge) copyData(ctx context.Context) (err error) {
 	temp := m.path(mergingSuffix)
 	if secondName(temp) { // a segment is not written to
 		if err := os.Remove(temp); err != nil {
@@ -97,8 +97,8 @@ func (m *merge) copy(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
-	if err = m.reserve(out); err == nil {
-		err = m.step("room")
+	if err = m.reserveSpace(out); err == nil {
+		err = m.faultPoint("room")
 	}
 	if err != nil {
 		return err
@@ -107,37 +107,37 @@ func (m *merge) copy(ctx context.Context) (err error) {
 		dir:     m.dir,
 		sources: m.plan.sources,
 		out:     out,
-		open:    map[int]*summed{},
+		open:    map[int]*crcReader{},
 		step: func(done int64) error {
 			m.progress("copy", done, m.plan.bytes)
-			return m.step("write")
+			return m.faultPoint("write")
 		},
 	}
-	k.short = bufio.NewWriterSize(k, gatherBytes)
+	k.buffered = bufio.NewWriterSize(k, gatherBytes)
 	defer k.close()
-	there := &summed{f: out}
+	there := &crcReader{f: out}
 	agree := true
-	err = m.plan.each(ctx, func(meps []planned) error {
+	err = m.plan.eachSpan(ctx, func(meps []plannedMEP) error {
 		for agree && len(meps) > 0 {
-			if agree, err = m.kept(ctx, there, &meps[0]); err != nil {
+			if agree, err = m.isCopied(ctx, there, &meps[0]); err != nil {
 				return err
 			}
 			if agree {
-				k.at = meps[0].at + meps[0].Length
-				k.behind, meps = k.at, meps[1:]
+				k.written = meps[0].mergedOffset + meps[0].Length
+				k.syncedTo, meps = k.written, meps[1:]
 				continue
 			}
-			if _, err := out.Seek(k.at, io.SeekStart); err != nil {
+			if _, err := out.Seek(k.written, io.SeekStart); err != nil {
 				return err
 			}
-			if err := out.Truncate(k.at); err != nil {
+			if err := out.Truncate(k.written); err != nil {
 				return err
 			}
 		}
 		return k.copy(ctx, meps)
 	})
 	if err == nil {
-		err = k.short.Flush()
+		err = k.buffered.Flush()
 	}
 	if err == nil {
 		err = out.Truncate(m.plan.bytes) // an earlier merge may have had more
@@ -145,25 +145,25 @@ func (m *merge) copy(ctx context.Context) (err error) {
 	return err
 }
 
-// kept tells whether a MEP is already in the temporary file.
-func (m *merge) kept(ctx context.Context, there *summed, p *planned) (bool, error) {
+// isCopied tells whether a MEP is already in the temporary file.
+func (m *merge) isCopied(ctx context.Context, there *crcReader, p *plannedMEP) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
-	data, err := there.bytes(p.at, p.Length)
-	m.progress("check what is there", p.at, m.plan.bytes)
-	return err == nil && p.agrees(data), nil
+	data, err := there.bytes(p.mergedOffset, p.Length)
+	m.progress("check what is there", p.mergedOffset, m.plan.bytes)
+	return err == nil && p.matches(data), nil
 }
 
-// full says that there is no room on a disk, or none within a quota.
-func full(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+// isDiskFull says that there is no room on a disk, or none within a quota.
+func isDiskFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
-// room is what the merged file needs beyond the bytes of it that are there, and what is free.
-func (m *merge) room(there int64) (*roomError, error) {
-	n, err := free(filepath.Dir(m.dst))
+// checkSpace is what the merged file needs beyond the bytes of it that are there, and what is free.
+func (m *merge) checkSpace(there int64) (*spaceError, error) {
+	n, err := freeBytes(filepath.Dir(m.dst))
 	// and the manifest, and what the file system needs to find the blocks
 	index := int64(m.c.Set.MEPs())*EntryBytes + 64<<10
-	return &roomError{
+	return &spaceError{
 		Path: m.dst,
 		Dir:  m.dir,
 		Need: m.plan.bytes + index - min(there, m.plan.bytes),
@@ -171,41 +171,41 @@ func (m *merge) room(there int64) (*roomError, error) {
 	}, err
 }
 
-// ranOut is the error of a disk that others have filled meanwhile.
-func (m *merge) ranOut() error {
+// diskFilledError is the error of a disk that others have filled meanwhile.
+func (m *merge) diskFilledError() error {
 	there := int64(0)
 	if st, err := os.Lstat(m.path(mergingSuffix)); err == nil {
 		there = st.Size()
 	}
-	room, err := m.room(there)
-	return cmp.Or(err, error(room))
+	space, err := m.checkSpace(there)
+	return cmp.Or(err, error(space))
 }
 
-// reserve says a *roomError where the file does not fit, and reserves the room where the file system can.
-func (m *merge) reserve(out *os.File) error {
+// reserveSpace says a *spaceError where the file does not fit, and reserves the room where the file system can.
+func (m *merge) reserveSpace(out *os.File) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(out.Fd()), &st); err != nil {
 		return err
 	}
-	room, err := m.room(st.Blocks * 512)
+	space, err := m.checkSpace(st.Blocks * 512)
 	switch {
 	case err != nil:
 		return err
-	case room.Need > room.Free:
-		return room
+	case space.Need > space.Free:
+		return space
 	case m.o.noReserve:
 		return nil
 	}
 	err = unix.Fallocate(int(out.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, max(m.plan.bytes, 1))
-	if full(err) {
-		return room
+	if isDiskFull(err) {
+		return space
 	}
 	return nil // reserved; or it cannot be, and writing will tell
 }
 
-// compare reads the file at path back and holds each MEP against the CRC in its segment's index. It writes the index of
+// verifyCopy reads the file at path back and holds each MEP against the CRC in its segment's index. It writes the index of
 // the merged file. A MEP that does not agree is a *Problem.
-func (m *merge) compare(ctx context.Context, path string) (*Merged, error) {
+func (m *merge) verifyCopy(ctx context.Context, path string) (*Merged, error) {
 	f, err := safeopen.OpenNoFollow(path)
 	if err != nil {
 		return nil, err
@@ -221,29 +221,29 @@ func (m *merge) compare(ctx context.Context, path string) (*Merged, error) {
 	if _, err := x.Write(entry); err != nil {
 		return nil, err
 	}
-	w := &summed{f: f}
+	w := &crcReader{f: f}
 	crc := uint32(0)
-	err = m.plan.each(ctx, func(meps []planned) error {
+	err = m.plan.eachSpan(ctx, func(meps []plannedMEP) error {
 		for i := range meps {
 			p := &meps[i]
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			data, err := w.bytes(p.at, p.Length)
+			data, err := w.bytes(p.mergedOffset, p.Length)
 			if err != nil {
 				return err
 			}
-			if !p.agrees(data) {
-				return m.blame(p, path)
+			if !p.matches(data) {
+				return m.attributeMismatch(p, path)
 			}
 			crc = crc32c.Add(crc, data)
 			e := p.Entry
-			e.Offset, e.CRC = p.at, crc
+			e.Offset, e.CRC = p.mergedOffset, crc
 			entry = e.Append(entry[:0])
 			if _, err := x.Write(entry); err != nil {
 				return err
 			}
-			m.progress("compare", p.at+p.Length, m.plan.bytes)
+			m.progress("compare", p.mergedOffset+p.Length, m.plan.bytes)
 		}
 		return nil
 	})
@@ -259,20 +259,20 @@ func (m *merge) compare(ctx context.Context, path string) (*Merged, error) {
 	return &Merged{
 		Path:   m.dst,
 		Bytes:  m.plan.bytes,
-		CRC:    crcText(crc),
+		CRC:    formatCRC(crc),
 		MEPs:   m.c.Set.MEPs(),
 		Events: m.c.Set.Events(),
 		At:     time.Now().UTC(),
-	}, m.step("compared")
+	}, m.faultPoint("compared")
 }
 
-// blame says whether a MEP differs because its segment is damaged, or because the copy is.
-func (m *merge) blame(p *planned, path string) error {
+// attributeMismatch says whether a MEP differs because its segment is damaged, or because the copy is.
+func (m *merge) attributeMismatch(p *plannedMEP, path string) error {
 	s := m.plan.sources[p.source].s
 	damaged := &Problem{
 		Kind:   DamagedData,
 		File:   s.Name,
-		Events: p.events(),
+		Events: p.eventRange(),
 		Text: fmt.Sprintf("the bytes of MEP %d at offset %d have been changed; all segments are in %s as they were",
 			p.MEP, p.Offset, m.dir),
 	}
@@ -281,14 +281,14 @@ func (m *merge) blame(p *planned, path string) error {
 		return err
 	}
 	defer func() { _ = f.Close() }() // it was read
-	data, err := (&summed{f: f}).bytes(p.Offset, p.Length)
-	if err != nil || !p.agrees(data) {
+	data, err := (&crcReader{f: f}).bytes(p.Offset, p.Length)
+	if err != nil || !p.matches(data) {
 		return damaged
 	}
 	damaged.File = filepath.Base(path)
 	damaged.Text = fmt.Sprintf(
 		"MEP %d was copied to offset %d, and other bytes came back: the disk or the memory of this host fails; "+
-			"all segments are in %s", p.MEP, p.at, m.dir)
+			"all segments are in %s", p.MEP, p.mergedOffset, m.dir)
 	return damaged
 }
 

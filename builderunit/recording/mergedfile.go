@@ -14,8 +14,8 @@ const manifestSuffix = ".json"
 func mergedID(f Format) SegmentID { return SegmentID{Format: f} }
 
 // readMerged reads what a merged file holds, by the manifest and the index beside it.
-func readMerged(ctx context.Context, path string, lasts bool) (*Contents, error) {
-	b, err := readSmall(path + manifestSuffix)
+func readMerged(ctx context.Context, path string, checkLast bool) (*Contents, error) {
+	b, err := readBounded(path + manifestSuffix)
 	if err != nil {
 		return nil, fmt.Errorf("%s has no manifest beside it, so nothing tells what should be in it: %w", path, err)
 	}
@@ -28,24 +28,24 @@ func readMerged(ctx context.Context, path string, lasts bool) (*Contents, error)
 	}
 	format, _ := ParseFormat(m.Format)
 	c := &Contents{
-		Dir:      filepath.Dir(path),
-		Manifest: m,
-		Set:      m.newSet(),
-		lasts:    lasts,
+		Dir:       filepath.Dir(path),
+		Manifest:  m,
+		Set:       m.newSet(),
+		checkLast: checkLast,
 	}
 	key, err := ParseKey(m.Key)
 	if err != nil {
 		return nil, err
 	}
 	c.Merged = &SegmentContents{
-		ID:    mergedID(format),
-		Name:  filepath.Base(path),
-		index: path + IndexSuffix,
-		data:  true,
+		ID:      mergedID(format),
+		Name:    filepath.Base(path),
+		index:   path + IndexSuffix,
+		hasData: true,
 		listed: &Segment{
-			Name: filepath.Base(path),
-			Held: Held{MEPs: m.Merged.MEPs, Events: m.Merged.Events, Bytes: m.Merged.Bytes},
-			CRC:  m.Merged.CRC,
+			Name:          filepath.Base(path),
+			SegmentTotals: SegmentTotals{MEPs: m.Merged.MEPs, Events: m.Merged.Events, Bytes: m.Merged.Bytes},
+			CRC:           m.Merged.CRC,
 		},
 	}
 	return c, c.readSegment(ctx, c.Merged, key)

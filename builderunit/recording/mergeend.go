@@ -21,31 +21,31 @@ type mergeStep struct {
 	do   func() error
 }
 
-// take takes steps in turn. Behind each is where tests end a merge.
-func (m *merge) take(steps ...mergeStep) error {
+// runSteps takes steps in turn. Behind each is where tests end a merge.
+func (m *merge) runSteps(steps ...mergeStep) error {
 	for _, s := range steps {
 		if err := s.do(); err != nil {
 			return err
 		}
-		if err := m.step(s.what); err != nil {
+		if err := m.faultPoint(s.what); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// name gives a compared file its name, and says in both manifests that it is there.
-func (m *merge) name(merged *Merged) error {
+// publish gives a compared file its name, and says in both manifests that it is there.
+func (m *merge) publish(merged *Merged) error {
 	manifest := *m.c.Manifest
 	manifest.Merged = merged
 	b, err := json.MarshalIndent(&manifest, "", "  ")
 	if err != nil {
 		return err
 	}
-	return m.take(
+	return m.runSteps(
 		mergeStep{"index named", func() error { return os.Rename(m.path(mergingSuffix+IndexSuffix), m.path(IndexSuffix)) }},
 		mergeStep{"manifest beside", func() error { return replaceFile(m.path(manifestSuffix), append(b, '\n')) }},
-		mergeStep{"named", m.giveName},
+		mergeStep{"named", m.renameToFinal},
 		mergeStep{"in the manifest", func() error {
 			if err := m.syncDir(); err != nil {
 				return err
@@ -58,11 +58,11 @@ func (m *merge) name(merged *Merged) error {
 	)
 }
 
-// giveName renames the file, if an earlier merge has not. What stands there is replaced with Overwrite only: mayUse has
+// renameToFinal renames the file, if an earlier merge has not. What stands there is replaced with Overwrite only: checkNames has
 // looked, and it is looked at again.
-func (m *merge) giveName() error {
+func (m *merge) renameToFinal() error {
 	switch {
-	case m.named:
+	case m.hasName:
 		return removeFile(m.path(mergingSuffix))
 	case m.o.Overwrite:
 		return os.Rename(m.path(mergingSuffix), m.dst)
@@ -74,8 +74,8 @@ func (m *merge) giveName() error {
 	return err
 }
 
-// remove removes the segments that the merged file holds, then the manifest if nothing else is left.
-func (m *merge) remove() error {
+// removeSegments removes the segments that the merged file holds, then the manifest if nothing else is left.
+func (m *merge) removeSegments() error {
 	format, _ := ParseFormat(m.c.Manifest.Format) // Read has seen it
 	for i := range m.c.Manifest.Builders {
 		b := &m.c.Manifest.Builders[i]
@@ -89,7 +89,7 @@ func (m *merge) remove() error {
 				if err := removeFile(filepath.Join(m.dir, name)); err != nil {
 					return fmt.Errorf("%s is whole, but a segment of it cannot be removed: %w", m.dst, err)
 				}
-				if err := m.step("removed " + name); err != nil {
+				if err := m.faultPoint("removed " + name); err != nil {
 					return err
 				}
 			}
@@ -99,7 +99,7 @@ func (m *merge) remove() error {
 	if err != nil {
 		return err
 	}
-	ours := []string{filepath.Base(tempPath(m.dir)), RoomName, LockName, ManifestName}
+	ours := []string{filepath.Base(tempPath(m.dir)), ReserveName, LockName, ManifestName}
 	if st, err := os.Lstat(filepath.Join(m.dir, drainedName)); err == nil && st.Size() == 0 { // nothing was drained
 		ours = append([]string{drainedName}, ours...)
 	}
@@ -113,12 +113,12 @@ func (m *merge) remove() error {
 			return err
 		}
 	}
-	return m.step("directory empty")
+	return m.faultPoint("directory empty")
 }
 
-// removeRest ends a merge that was ended while it removed segments: the merged file is read as a whole once more before
+// resumeRemoving ends a merge that was ended while it removed segments: the merged file is read as a whole once more before
 // the rest goes.
-func (m *merge) removeRest(ctx context.Context) (Merged, error) {
+func (m *merge) resumeRemoving(ctx context.Context) (Merged, error) {
 	merged := m.c.Manifest.Merged
 	if merged.Path != m.dst {
 		return Merged{}, fmt.Errorf("run %d was merged into %s, and segments of it are gone: copy that file",
@@ -133,7 +133,7 @@ func (m *merge) removeRest(ctx context.Context) (Merged, error) {
 	if err != nil {
 		return Merged{}, err
 	}
-	w := &summed{f: f}
+	w := &crcReader{f: f}
 	for w.end < st.Size() {
 		if err := w.sumTo(ctx, min(w.end+readBytes, st.Size())); err != nil {
 			return Merged{}, err
@@ -151,5 +151,5 @@ func (m *merge) removeRest(ctx context.Context) (Merged, error) {
 	if !m.o.Remove {
 		return *merged, nil
 	}
-	return *merged, m.remove()
+	return *merged, m.removeSegments()
 }

@@ -51,16 +51,16 @@ func TestMergeOnAFullDisk(t *testing.T) {
 	filler(64 << 10)
 	before := tree(t, dir)
 	_, err := Merge(context.Background(), dir, dst, MergeOptions{Remove: true})
-	var room *roomError
-	if !errors.As(err, &room) || room.Need <= room.Free || room.Free > 64<<10 {
+	var space *spaceError
+	if !errors.As(err, &space) || space.Need <= space.Free || space.Free > 64<<10 {
 		t.Fatal(err)
 	}
 	t.Log(err)
 	if after := tree(t, dir); after != before {
 		t.Fatal("the segments have changed")
 	}
-	if left, err := filepath.Glob(dst + "*"); err != nil || len(left) > 0 {
-		t.Fatal(left, err)
+	if remaining, err := filepath.Glob(dst + "*"); err != nil || len(remaining) > 0 {
+		t.Fatal(remaining, err)
 	}
 	if v := verified(t, dir, VerifyOptions{}); !v.IsGood {
 		t.Fatal(said(v))
@@ -92,15 +92,15 @@ func TestMergeWhileTheDiskFills(t *testing.T) {
 			}
 			return nil
 		}})
-	var room *roomError
-	if !errors.As(err, &room) {
+	var space *spaceError
+	if !errors.As(err, &space) {
 		t.Fatal(err)
 	}
 	if after := tree(t, dir); after != before {
 		t.Fatal("the segments have changed")
 	}
-	if left, err := filepath.Glob(dst + "*"); err != nil || len(left) > 0 {
-		t.Fatal(left, err)
+	if remaining, err := filepath.Glob(dst + "*"); err != nil || len(remaining) > 0 {
+		t.Fatal(remaining, err)
 	}
 }
 
@@ -116,7 +116,7 @@ func TestNoRunOnAFullDisk(t *testing.T) {
 	if err := Check(disk); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("the check says %v", err)
 	}
-	about := About{
+	about := RunInfo{
 		Run:     3,
 		Key:     NewKey(),
 		Format:  MEP,

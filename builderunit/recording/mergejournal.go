@@ -30,7 +30,7 @@ func (e *takenError) Error() string { return fmt.Sprintf("%s exists%s: %s", e.Pa
 
 // readJournal reads the journal at path; nil says that there is none.
 func readJournal(path string) (*journal, error) {
-	b, err := readSmall(path)
+	b, err := readBounded(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

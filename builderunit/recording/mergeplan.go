@@ -25,14 +25,14 @@ type source struct {
 	stretches [][2]uint64 // lowest and highest MEP; the first above the second where there is none
 }
 
-// planned is one MEP of the plan.
-type planned struct {
-	Entry         // in its segment
-	source int    // index in plan.sources
-	at     int64  // offset in the merged file
-	before uint32 // CRC-32C of its segment up to the MEP
-	// unproved says that the entry before is spoiled, so that before is not known.
-	unproved bool
+// plannedMEP is one MEP of the plan.
+type plannedMEP struct {
+	Entry               // in its segment
+	source       int    // index in plan.sources
+	mergedOffset int64  // offset in the merged file
+	crcBefore    uint32 // CRC-32C of its segment up to the MEP
+	// unproven says that the entry before is spoiled, so that before is not known.
+	unproven bool
 }
 
 // spanMEPs is how many MEPs of a plan are held in memory at once, or one block more: 80 bytes for each.
@@ -41,12 +41,12 @@ const spanMEPs = 1 << 18
 // newPlan reads the indexes of a recording: without problems, or leniently.
 func newPlan(ctx context.Context, c *Contents, span uint64, lenient bool) (*plan, error) {
 	p := &plan{c: c, lenient: lenient}
-	for _, s := range c.segments() {
+	for _, s := range c.allSegments() {
 		if s.count == 0 {
 			continue // nothing of it was found to be of use: there may be no index
 		}
 		src := &source{s: s}
-		err := p.scan(ctx, src, 0, s.count, func(i int64, e *Entry, _ uint32, _ bool) {
+		err := p.scanStretch(ctx, src, 0, s.count, func(i int64, e *Entry, _ uint32, _ bool) {
 			at := int(i / scanEntries)
 			for len(src.stretches) <= at {
 				src.stretches = append(src.stretches, [2]uint64{math.MaxUint64, 0})
@@ -60,7 +60,7 @@ func newPlan(ctx context.Context, c *Contents, span uint64, lenient bool) (*plan
 		p.sources = append(p.sources, src)
 	}
 	from, n := uint64(0), uint64(0)
-	for _, b := range c.Set.order() {
+	for _, b := range c.Set.blockNumbers() {
 		if n += uint64(c.Set.blocks[b].n); n >= span {
 			p.spans = append(p.spans, [2]uint64{from, b<<blockShift | (blockMEPs - 1)})
 			from, n = (b+1)<<blockShift, 0
@@ -69,15 +69,15 @@ func newPlan(ctx context.Context, c *Contents, span uint64, lenient bool) (*plan
 	if n > 0 {
 		p.spans = append(p.spans, [2]uint64{from, math.MaxUint64})
 	}
-	return p, p.each(ctx, func(meps []planned) error { // adds up the lengths
+	return p, p.eachSpan(ctx, func(meps []plannedMEP) error { // adds up the lengths
 		last := &meps[len(meps)-1]
-		p.bytes = last.at + last.Length
+		p.bytes = last.mergedOffset + last.Length
 		return nil
 	})
 }
 
-// scan shows the entries of a stretch, with the CRC before each, unless it is not known.
-func (p *plan) scan(ctx context.Context, src *source, from, to int64, visit func(i int64, e *Entry,
+// scanStretch shows the entries of a stretch, with the CRC before each, unless it is not known.
+func (p *plan) scanStretch(ctx context.Context, src *source, from, to int64, visit func(i int64, e *Entry,
 	before uint32, known bool)) error {
 	x, err := openIndex(src.s.index)
 	if err != nil {
@@ -86,7 +86,7 @@ func (p *plan) scan(ctx context.Context, src *source, from, to int64, visit func
 	defer func() { _ = x.close() }()
 	before, end := uint32(0), int64(0)
 	return x.scan(ctx, max(from-1, 0), to, func(i int64, e *Entry, ok bool) error {
-		good := ok && e.fits(p.c.Manifest) == nil && e.End() <= src.s.Bytes
+		good := ok && e.checkAgainst(p.c.Manifest) == nil && e.End() <= src.s.Bytes
 		switch {
 		case !good && p.lenient:
 			return nil
@@ -100,10 +100,10 @@ func (p *plan) scan(ctx context.Context, src *source, from, to int64, visit func
 	})
 }
 
-// each gives the MEPs of the merged file in order, a span at a time.
-func (p *plan) each(ctx context.Context, take func([]planned) error) error {
+// eachSpan gives the MEPs of the merged file in order, a span at a time.
+func (p *plan) eachSpan(ctx context.Context, visit func([]plannedMEP) error) error {
 	at := int64(0)
-	var meps []planned
+	var meps []plannedMEP
 	for _, w := range p.spans {
 		meps = meps[:0]
 		for i, src := range p.sources {
@@ -112,17 +112,17 @@ func (p *plan) each(ctx context.Context, take func([]planned) error) error {
 					continue
 				}
 				from := int64(k) * scanEntries
-				err := p.scan(ctx, src, from, min(from+scanEntries, src.s.count), func(_ int64, e *Entry, before uint32,
+				err := p.scanStretch(ctx, src, from, min(from+scanEntries, src.s.count), func(_ int64, e *Entry, before uint32,
 					known bool) {
 					if e.MEP < w[0] || e.MEP > w[1] {
 						return
 					}
-					if highest, _ := p.c.Set.attempt(e.MEP); e.Attempt == highest {
-						meps = append(meps, planned{
-							Entry:    *e,
-							source:   i,
-							before:   before,
-							unproved: !known,
+					if highest, _ := p.c.Set.highestAttempt(e.MEP); e.Attempt == highest {
+						meps = append(meps, plannedMEP{
+							Entry:     *e,
+							source:    i,
+							crcBefore: before,
+							unproven:  !known,
 						})
 					}
 				})
@@ -131,35 +131,35 @@ func (p *plan) each(ctx context.Context, take func([]planned) error) error {
 				}
 			}
 		}
-		meps = inOrder(meps)
+		meps = sortUnique(meps)
 		for i := range meps {
-			meps[i].at = at
+			meps[i].mergedOffset = at
 			at += meps[i].Length
 		}
-		if err := take(meps); err != nil {
+		if err := visit(meps); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// inOrder sorts them by MEP. Of copies with the same attempt it leaves the one that comes first by segment.
-func inOrder(meps []planned) []planned {
-	slices.SortFunc(meps, func(a, b planned) int {
+// sortUnique sorts them by MEP. Of copies with the same attempt it leaves the one that comes first by segment.
+func sortUnique(meps []plannedMEP) []plannedMEP {
+	slices.SortFunc(meps, func(a, b plannedMEP) int {
 		return cmp.Or(cmp.Compare(a.MEP, b.MEP), cmp.Compare(a.source, b.source), cmp.Compare(a.Offset, b.Offset))
 	})
-	return slices.CompactFunc(meps, func(a, b planned) bool { return a.MEP == b.MEP })
+	return slices.CompactFunc(meps, func(a, b plannedMEP) bool { return a.MEP == b.MEP })
 }
 
-// whole tells the segment that is the merged file as it is, byte for byte; nil if there is none.
-func (p *plan) whole(ctx context.Context) (*SegmentContents, error) {
+// unchangedSegment tells the segment that is the merged file as it is, byte for byte; nil if there is none.
+func (p *plan) unchangedSegment(ctx context.Context) (*SegmentContents, error) {
 	if len(p.sources) != 1 || p.sources[0].s.MEPs != p.c.Set.MEPs() || p.sources[0].s.Bytes != p.bytes {
 		return nil, ctx.Err()
 	}
 	straight := true
-	err := p.each(ctx, func(meps []planned) error {
+	err := p.eachSpan(ctx, func(meps []plannedMEP) error {
 		for i := range meps {
-			straight = straight && meps[i].at == meps[i].Offset
+			straight = straight && meps[i].mergedOffset == meps[i].Offset
 		}
 		return nil
 	})

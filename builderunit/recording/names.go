@@ -11,7 +11,7 @@ import (
 const (
 	ManifestName = "run.json"
 	LockName     = "run.lock"
-	RoomName     = "run.room" // keeps room on the disk for the manifest until that has the verdict
+	ReserveName  = "run.room" // keeps room on the disk for the manifest until that has the verdict
 	IndexSuffix  = ".idx"
 	OpenSuffix   = ".open" // of a segment that is being written, or that a killed process left
 	TailSuffix   = ".tail" // of bytes that Recover found behind the last whole MEP
@@ -53,17 +53,17 @@ func ParseFormat(s string) (Format, error) {
 	return 0, fmt.Errorf("output format %q is not known: it is one of mep, mdf, mfp", s)
 }
 
-// FormatOf is the format of a file that is to be written: the one that is asked for, or, of auto, the one that the
+// ChooseFormat is the format of a file that is to be written: the one that is asked for, or, of auto, the one that the
 // ending of its name says, and MDF where it has none. An ending that nobody knows is refused, and so is one that says
 // another format than the one asked for.
-func FormatOf(path, ask string) (Format, error) {
+func ChooseFormat(path, requested string) (Format, error) {
 	ending := strings.TrimPrefix(filepath.Ext(strings.TrimLeft(filepath.Base(path), ".")), ".")
 	by, err := ParseFormat(ending)
 	switch known := err == nil; {
-	case ask != "auto" && known && ending != ask:
-		return 0, fmt.Errorf("%s is named as %s, and %s is asked for: give it another name", path, ending, ask)
-	case ask != "auto":
-		return ParseFormat(ask)
+	case requested != "auto" && known && ending != requested:
+		return 0, fmt.Errorf("%s is named as %s, and %s is asked for: give it another name", path, ending, requested)
+	case requested != "auto":
+		return ParseFormat(requested)
 	case ending == "":
 		return MDF, nil
 	case !known:
@@ -78,8 +78,8 @@ func RunDir(dir string, run uint32) string {
 	return filepath.Join(dir, fmt.Sprintf("%s%06d", runPrefix, run))
 }
 
-// RunOf reads the number of a run from the name of its directory.
-func RunOf(dir string) (run uint32, ok bool) {
+// ParseRunDir reads the number of a run from the name of its directory.
+func ParseRunDir(dir string) (run uint32, ok bool) {
 	digits, ok := strings.CutPrefix(filepath.Base(dir), runPrefix)
 	n, err := strconv.ParseUint(digits, 10, 32)
 	return uint32(n), ok && err == nil && filepath.Base(RunDir("", uint32(n))) == filepath.Base(dir)
@@ -92,14 +92,14 @@ type SegmentID struct {
 	Format  Format // of the data
 }
 
-// base is the name without a suffix: bu0-00001.
-func (s SegmentID) base() string { return fmt.Sprintf("bu%d-%05d", s.Builder, s.Number) }
+// baseName is the name without a suffix: bu0-00001.
+func (s SegmentID) baseName() string { return fmt.Sprintf("bu%d-%05d", s.Builder, s.Number) }
 
 // Name is that of the closed segment: bu0-00001.mdf.
-func (s SegmentID) Name() string { return s.base() + "." + s.Format.String() }
+func (s SegmentID) Name() string { return s.baseName() + "." + s.Format.String() }
 
 // Index is the name of its index: bu0-00001.idx.
-func (s SegmentID) Index() string { return s.base() + IndexSuffix }
+func (s SegmentID) Index() string { return s.baseName() + IndexSuffix }
 
 // ParseSegment reads the name of a segment. open says that it has not been closed.
 func ParseSegment(name string) (id SegmentID, open, ok bool) {
@@ -128,7 +128,7 @@ func parseBase(base string) (id SegmentID, ok bool) {
 	b, errB := strconv.ParseUint(builder, 10, 31)
 	n, errN := strconv.ParseUint(number, 10, 31)
 	id = SegmentID{Builder: int(b), Number: int(n)}
-	return id, errB == nil && errN == nil && n > 0 && id.base() == base
+	return id, errB == nil && errN == nil && n > 0 && id.baseName() == base
 }
 
 func lockPath(runDir string) string     { return filepath.Join(runDir, LockName) }

@@ -32,14 +32,14 @@ const (
 	// MissingFragments: the bytes are those that were written, fragments are missing in them, and the verdict does not say
 	// so.
 	MissingFragments ProblemKind = "missing fragments"
-	// Stray: the file belongs to another run.
-	Stray ProblemKind = "file of another run"
+	// ForeignFile: the file belongs to another run.
+	ForeignFile ProblemKind = "file of another run"
 	// Unreadable: the system refuses to read the file.
 	Unreadable ProblemKind = "unreadable"
 )
 
-// curable says that Recover mends it.
-func (k ProblemKind) curable() bool { return k == LeftOpen || k == Unlisted }
+// isRecoverable says that Recover mends it.
+func (k ProblemKind) isRecoverable() bool { return k == LeftOpen || k == Unlisted }
 
 // A Problem is one thing that is wrong with a file of a recording.
 type Problem struct {
@@ -82,8 +82,8 @@ func (p *Problems) add(kind ProblemKind, file string, events *Range, format stri
 // count is how many there are.
 func (p *Problems) count() uint64 { return uint64(len(p.Listed)) + p.More }
 
-// has tells whether one of the kind is listed.
-func (p *Problems) has(kind ProblemKind) bool {
+// contains tells whether one of the kind is listed.
+func (p *Problems) contains(kind ProblemKind) bool {
 	for i := range p.Listed {
 		if p.Listed[i].Kind == kind {
 			return true

@@ -8,18 +8,18 @@ import (
 
 // proof is what an index proves of the data beside it.
 type proof struct {
-	right  int64  // entries, from the first
-	held   Held   // by the MEPs of these
-	events uint32 // the most that one of the MEPs has
-	even   uint64 // events that the MEPs before the last have, if they have equally many
-	live   bool   // they have not
+	entries      int64         // entries, from the first
+	totals       SegmentTotals // by the MEPs of these
+	maxEvents    uint32        // the most that one of the MEPs has
+	eventsPerMEP uint64        // events that the MEPs before the last have, if they have equally many
+	live         bool          // they have not
 }
 
 // prove holds the entries of an index against the data, and ends at the first that is not right: torn, not behind the
 // one before it, beyond the data, or with another checksum. An error is one of reading, and says nothing of the
 // segment.
 func prove(ctx context.Context, x *indexFile, data io.ReaderAt, size int64) (p proof, err error) {
-	w := &summed{f: data}
+	w := &crcReader{f: data}
 	err = x.scan(ctx, 0, x.entries, func(_ int64, e *Entry, ok bool) error {
 		if !ok || e.Offset != w.end || e.Length == 0 || e.End() > size {
 			return errStop
@@ -30,28 +30,28 @@ func prove(ctx context.Context, x *indexFile, data io.ReaderAt, size int64) (p p
 		if w.crc != e.CRC {
 			return errStop
 		}
-		p.right++
-		p.events = max(p.events, e.Events)
-		p.held.Add(*e)
-		p.spread(e)
+		p.entries++
+		p.maxEvents = max(p.maxEvents, e.Events)
+		p.totals.Add(*e)
+		p.notePacking(e)
 		return nil
 	})
 	return p, err
 }
 
-// spread notes whether MEPs begin where they do if all before them have equally many events.
-func (p *proof) spread(e *Entry) {
+// notePacking notes whether MEPs begin where they do if all before them have equally many events.
+func (p *proof) notePacking(e *Entry) {
 	each := uint64(0)
 	if e.MEP > 0 {
 		each = e.FirstEvent / e.MEP
 	}
-	p.live = p.live || e.FirstEvent != each*e.MEP || e.MEP > 0 && p.even > 0 && p.even != each
-	p.even = max(p.even, each)
+	p.live = p.live || e.FirstEvent != each*e.MEP || e.MEP > 0 && p.eventsPerMEP > 0 && p.eventsPerMEP != each
+	p.eventsPerMEP = max(p.eventsPerMEP, each)
 }
 
-// judge says what the header of an index, which was read with an error or none, is to a segment of the run with that
+// classifyHeader says what the header of an index, which was read with an error or none, is to a segment of the run with that
 // key.
-func judge(h *Header, err error, id SegmentID, run uint32, key Key) headerState {
+func classifyHeader(h *Header, err error, id SegmentID, run uint32, key Key) headerState {
 	var version *versionError
 	switch {
 	case errors.As(err, &version):

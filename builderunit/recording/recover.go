@@ -14,8 +14,8 @@ import (
 	"ringlet/internal/safeopen"
 )
 
-// Found is what Recover found of one segment, or of a manifest, and what it did.
-type Found struct {
+// RecoveryResult is what Recover found of one segment, or of a manifest, and what it did.
+type RecoveryResult struct {
 	Dir     string    // of the run
 	Name    string    // of the segment, as it would be called closed, or run.json
 	Segment SegmentID // zero for a manifest
@@ -31,7 +31,7 @@ type Found struct {
 	Err  error // why it could not be recovered; nothing is lost by that
 }
 
-func (f *Found) String() string {
+func (f *RecoveryResult) String() string {
 	switch {
 	case f.Err != nil:
 		return fmt.Sprintf("%s: it cannot be recovered: %v", f.Name, f.Err)
@@ -46,38 +46,38 @@ func (f *Found) String() string {
 // closed and put into the manifest, which is made anew where it is missing or damaged. It may be killed and begun again
 // at any point, and several may run at once. The error is that of ctx or of dir; what is wrong with one segment is in
 // its Found.
-func Recover(ctx context.Context, dir string) ([]Found, error) {
-	var all []Found
+func Recover(ctx context.Context, dir string) ([]RecoveryResult, error) {
+	var results []RecoveryResult
 	runs, err := Runs(dir)
 	var link *safeopen.SymlinkError
 	if errors.As(err, &link) {
-		all = append(all, Found{Dir: dir, Name: filepath.Base(link.Path), Err: link})
+		results = append(results, RecoveryResult{Dir: dir, Name: filepath.Base(link.Path), Err: link})
 	} else if err != nil {
 		return nil, err
 	}
 	for _, runDir := range runs {
-		r := recovery{ctx: ctx, dir: runDir, point: func(string) error { return nil }}
+		r := recovery{ctx: ctx, dir: runDir, beforeStep: func(string) error { return nil }}
 		err := r.run()
-		all = append(all, r.found...)
+		results = append(results, r.found...)
 		if err != nil {
-			return all, fmt.Errorf("%s cannot be recovered: %w", runDir, err)
+			return results, fmt.Errorf("%s cannot be recovered: %w", runDir, err)
 		}
 	}
-	return all, nil
+	return results, nil
 }
 
 // recovery is one passage over the directory of a run.
 type recovery struct {
-	ctx      context.Context
-	dir      string
-	point    func(what string) error // called before each change: tests end there
-	manifest *Manifest               // nil: missing or damaged
-	damage   error                   // why it is nil
-	anew     bool                    // it was made anew
-	about    About                   // what the manifest says of the run, or else indexes
-	live     map[int]bool            // builder units of which a segment was in use
-	closed   []closedSegment         // to be listed
-	found    []Found
+	ctx             context.Context
+	dir             string
+	beforeStep      func(what string) error // called before each change: tests end there
+	manifest        *Manifest               // nil: missing or damaged
+	damage          error                   // why it is nil
+	manifestRebuilt bool                    // it was made anew
+	about           RunInfo                 // what the manifest says of the run, or else indexes
+	live            map[int]bool            // builder units of which a segment was in use
+	closed          []closedSegment         // to be listed
+	found           []RecoveryResult
 }
 
 type closedSegment struct {
@@ -104,17 +104,17 @@ func (r *recovery) run() (err error) {
 		return nil
 	}
 	if r.manifest == nil { // at once: what says which run it is may be removed below
-		r.anew = true
-		if err := underLock(r.dir, r.makeAnew); err != nil {
+		r.manifestRebuilt = true
+		if err := withRunLock(r.dir, r.rebuildManifest); err != nil {
 			return err
 		}
 	}
-	for _, id := range segmentsOf(names) {
-		if err := r.segment(id); err != nil {
+	for _, id := range segmentIDs(names) {
+		if err := r.recoverSegment(id); err != nil {
 			return err
 		}
 	}
-	return r.conclude()
+	return r.updateManifest()
 }
 
 // identify finds out which run this is: by the manifest, or else by the first index that is whole.
@@ -132,7 +132,7 @@ func (r *recovery) identify(names []string) bool {
 		}
 		h, err := readHeader(r.path(name))
 		if err == nil {
-			r.about = About{
+			r.about = RunInfo{
 				Run:     h.Run,
 				Key:     h.Key,
 				Format:  h.Segment.Format,
@@ -143,14 +143,14 @@ func (r *recovery) identify(names []string) bool {
 	}
 	if len(names) > 0 || !errors.Is(r.damage, fs.ErrNotExist) {
 		err := fmt.Errorf("%w, and no index here is whole", r.damage)
-		r.found = append(r.found, Found{Dir: r.dir, Name: ManifestName, Err: err})
+		r.found = append(r.found, RecoveryResult{Dir: r.dir, Name: ManifestName, Err: err})
 	}
 	return false
 }
 
-// segmentsOf are the segments that files with these names belong to, each once. The format is not known of a lone
+// segmentIDs are the segments that files with these names belong to, each once. The format is not known of a lone
 // index.
-func segmentsOf(names []string) (ids []SegmentID) {
+func segmentIDs(names []string) (ids []SegmentID) {
 	at := map[SegmentID]int{}
 	for _, name := range names {
 		id, _, isData := ParseSegment(name)
@@ -169,17 +169,17 @@ func segmentsOf(names []string) (ids []SegmentID) {
 			ids[i].Format = id.Format
 		}
 	}
-	slices.SortFunc(ids, func(a, b SegmentID) int { return strings.Compare(a.base(), b.base()) })
+	slices.SortFunc(ids, func(a, b SegmentID) int { return strings.Compare(a.baseName(), b.baseName()) })
 	return ids
 }
 
-// segment recovers one segment, if its writer is gone. The error is one that ends the passage.
-func (r *recovery) segment(id SegmentID) error {
+// recoverSegment recovers one segment, if its writer is gone. The error is one that ends the passage.
+func (r *recovery) recoverSegment(id SegmentID) error {
 	if id.Format == 0 {
 		id.Format = r.about.Format
 	}
-	found := Found{Dir: r.dir, Name: id.Name(), Segment: id}
-	if r.manifest.Lists(id) && !exists(r.path(id.Name()+OpenSuffix)) {
+	found := RecoveryResult{Dir: r.dir, Name: id.Name(), Segment: id}
+	if r.manifest.HasSegment(id) && !exists(r.path(id.Name()+OpenSuffix)) {
 		return nil
 	}
 	if !exists(r.path(id.Index())) && !exists(r.path(id.Name()+OpenSuffix)) {
@@ -189,12 +189,12 @@ func (r *recovery) segment(id SegmentID) error {
 		}
 		return nil
 	}
-	index, err := seize(r.path(id.Index()))
+	index, err := openExclusive(r.path(id.Index()))
 	if errors.Is(err, errLocked) {
 		found.Live = true
 		r.live[id.Builder] = true
 	} else if err == nil {
-		err = r.locked(id, index, &found)
+		err = r.recoverLocked(id, index, &found)
 		err = errors.Join(err, index.Close())
 		if err != nil && (r.ctx.Err() != nil || errors.Is(err, errKilled)) {
 			return err
@@ -212,62 +212,62 @@ func (r *recovery) segment(id SegmentID) error {
 // errKilled is what tests end a passage with.
 var errKilled = errors.New("killed")
 
-// locked looks at a segment under the lock of its index, and does what is decided.
-func (r *recovery) locked(id SegmentID, index *os.File, found *Found) error {
+// recoverLocked looks at a segment under the lock of its index, and does what is decided.
+func (r *recovery) recoverLocked(id SegmentID, index *os.File, found *RecoveryResult) error {
 	f, p, err := r.examine(id, index)
 	if err != nil {
 		return err
 	}
-	steps, what := decide(f)
+	steps, what := decideSteps(f)
 	for _, s := range steps {
-		if err := r.point(string(s)); err != nil {
+		if err := r.beforeStep(string(s)); err != nil {
 			return err
 		}
-		if err := r.do(s, f, p, index); err != nil {
+		if err := r.perform(s, f, p, index); err != nil {
 			return fmt.Errorf("cannot %s: %w", s, err)
 		}
 	}
-	found.What, found.TailBytes = what, max(f.tail, 0)
+	found.What, found.TailBytes = what, max(f.tailSize, 0)
 	if slices.Contains(steps, copyTail) {
-		found.TailBytes = f.size - f.keep
-	} else if slices.Contains(steps, moveAll) {
+		found.TailBytes = f.size - f.provenEnd
+	} else if slices.Contains(steps, moveData) {
 		found.TailBytes = f.size
 	}
-	if !slices.Contains(steps, list) {
+	if !slices.Contains(steps, listSegment) {
 		return nil
 	}
-	found.MEPs, found.Events, found.Bytes = p.held.MEPs, p.held.Events, p.held.Bytes
-	entry := Segment{Held: p.held, Recovered: !r.anew || f.open, TailBytes: found.TailBytes}
-	entry.Close(id, time.Now())
+	found.MEPs, found.Events, found.Bytes = p.totals.MEPs, p.totals.Events, p.totals.Bytes
+	entry := Segment{SegmentTotals: p.totals, Recovered: !r.manifestRebuilt || f.open, TailBytes: found.TailBytes}
+	entry.SetClosed(id, time.Now())
 	r.closed = append(r.closed, closedSegment{id: id, entry: entry, found: len(r.found)})
-	r.about.Packing = max(r.about.Packing, int(p.events))
-	r.about.Live = r.about.Live || p.live || p.even > uint64(r.about.Packing)
+	r.about.Packing = max(r.about.Packing, int(p.maxEvents))
+	r.about.Live = r.about.Live || p.live || p.eventsPerMEP > uint64(r.about.Packing)
 	return nil
 }
 
-// conclude brings the manifest up to date.
-func (r *recovery) conclude() error {
+// updateManifest brings the manifest up to date.
+func (r *recovery) updateManifest() error {
 	if len(r.closed) == 0 && !slices.ContainsFunc(r.manifest.Builders, r.abandoned) {
 		if !exists(tempPath(r.dir)) {
 			return nil
 		}
-		return underLock(r.dir, func() error { return removeFile(tempPath(r.dir)) })
+		return withRunLock(r.dir, func() error { return removeFile(tempPath(r.dir)) })
 	}
-	return underLock(r.dir, func() error {
+	return withRunLock(r.dir, func() error {
 		m, err := Load(r.dir)
 		if err != nil {
 			return err
 		}
 		for _, c := range r.closed {
-			if b := m.Builder(c.id.Builder); !m.Lists(c.id) {
-				b.List(c.entry)
+			if b := m.Builder(c.id.Builder); !m.HasSegment(c.id) {
+				b.AddSegment(c.entry)
 			}
 			r.found[c.found].Listed = true
 		}
 		if m.Packing == 0 {
 			m.Packing, m.Live, m.Created = r.about.Packing, r.about.Live, r.about.Created.UTC()
 		}
-		if err := r.recheck(); err != nil {
+		if err := r.recheckLive(); err != nil {
 			return err
 		}
 		for i := range m.Builders {
@@ -275,16 +275,16 @@ func (r *recovery) conclude() error {
 				m.Builders[i].State = Recovered
 			}
 		}
-		if err := r.point("write the manifest"); err != nil {
+		if err := r.beforeStep("write the manifest"); err != nil {
 			return err
 		}
 		return store(r.dir, m)
 	})
 }
 
-// recheck looks again which builder units are at work: what held a lock may have been another Recover, which is done
+// recheckLive looks again which builder units are at work: what held a lock may have been another Recover, which is done
 // now.
-func (r *recovery) recheck() error {
+func (r *recovery) recheckLive() error {
 	names, err := segmentFiles(r.dir)
 	if err != nil {
 		return err
@@ -303,22 +303,22 @@ func (r *recovery) recheck() error {
 // abandoned says that a builder unit stands in the manifest as writing, and is not.
 func (r *recovery) abandoned(b Builder) bool { return b.State == Writing && !r.live[b.Index] }
 
-// makeAnew makes a manifest without segments, unless somebody else has made one. A damaged one is kept under another
+// rebuildManifest makes a manifest without segments, unless somebody else has made one. A damaged one is kept under another
 // name.
-func (r *recovery) makeAnew() (err error) {
+func (r *recovery) rebuildManifest() (err error) {
 	if r.manifest, err = Load(r.dir); err == nil {
 		return nil
 	}
 	const anew = "was made anew from the indexes of the segments"
-	found := Found{Dir: r.dir, Name: ManifestName, What: "it did not exist, and " + anew}
+	found := RecoveryResult{Dir: r.dir, Name: ManifestName, What: "it did not exist, and " + anew}
 	if !errors.Is(err, fs.ErrNotExist) {
-		aside, moveErr := r.moveAside()
+		aside, moveErr := r.renameDamaged()
 		if moveErr != nil {
 			return moveErr
 		}
 		found.What = fmt.Sprintf("it was damaged (%v), and %s; the damaged one is %s", errors.Unwrap(err), anew, aside)
 	}
-	if err := r.point("make the manifest anew"); err != nil {
+	if err := r.beforeStep("make the manifest anew"); err != nil {
 		return err
 	}
 	r.found = append(r.found, found)
@@ -326,11 +326,11 @@ func (r *recovery) makeAnew() (err error) {
 	return store(r.dir, r.manifest)
 }
 
-// moveAside gives the damaged manifest a name that is free.
-func (r *recovery) moveAside() (name string, err error) {
+// renameDamaged gives the damaged manifest a name that is free.
+func (r *recovery) renameDamaged() (name string, err error) {
 	for i := 1; ; i++ {
 		name = fmt.Sprintf("%s.damaged-%d", ManifestName, i)
-		if err := r.point("move the damaged manifest aside"); err != nil {
+		if err := r.beforeStep("move the damaged manifest aside"); err != nil {
 			return "", err
 		}
 		if err := r.rename(manifestPath(r.dir), r.path(name)); !errors.Is(err, fs.ErrExist) {

@@ -25,7 +25,7 @@ var testKey = Key{1, 2, 3}
 // openTestRun makes the directory of run 7.
 func openTestRun(t must.TB, dir string) string {
 	t.Helper()
-	about := About{
+	about := RunInfo{
 		Run:     7,
 		Key:     testKey,
 		Format:  MDF,
@@ -37,8 +37,8 @@ func openTestRun(t must.TB, dir string) string {
 	return runDir
 }
 
-// leftMEP is the data of a MEP, of a length that depends on it.
-func leftMEP(mep uint64) []byte {
+// remainingMEP is the data of a MEP, of a length that depends on it.
+func remainingMEP(mep uint64) []byte {
 	return bytes.Repeat([]byte{byte(mep), byte(mep >> 8), 7}, 11+int(mep%5)*300)
 }
 
@@ -59,7 +59,7 @@ func fillSegment(id SegmentID, key Key, from uint64, n int) (data, index []byte)
 			Events:     10,
 			Attempt:    1,
 		}
-		data = append(data, leftMEP(k)...)
+		data = append(data, remainingMEP(k)...)
 		e.Length, e.CRC = int64(len(data))-e.Offset, crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli))
 		index = e.Append(index)
 	}
@@ -78,7 +78,7 @@ func filesIn(t must.TB, dir string) map[string]string {
 	must.OK(t, err)
 	all := map[string]string{}
 	for _, e := range entries {
-		if e.Name() == RoomName { // nothing stands in it
+		if e.Name() == ReserveName { // nothing stands in it
 			continue
 		}
 		content, err := os.ReadFile(filepath.Join(dir, e.Name()))
@@ -109,12 +109,12 @@ func equalize(t must.TB, content []byte) []byte {
 
 // remains is what a killed process leaves of one segment, and what is to come of it.
 type remains struct {
-	what  string
-	data  string                                                // put behind the closed segment's name; "-": no data
-	leave func(data, index []byte) (leftData, leftIndex []byte) // an index of nil: none
-	whole int                                                   // of its MEPs, -1: all
-	found string                                                // in the sentence
-	stays bool                                                  // under the name that it has
+	what     string
+	data     string                                                  // put behind the closed segment's name; "-": no data
+	leave    func(data, index []byte) (dataAfter, indexAfter []byte) // an index of nil: none
+	complete int                                                     // of its MEPs, -1: all
+	found    string                                                  // in the sentence
+	kept     bool                                                    // under the name that it has
 }
 
 // put puts what remains of a segment with 4 MEPs from a number on into the directory of a run.
@@ -150,7 +150,7 @@ var lefts = []remains{
 		return data, index
 	}, 2, "2 MEPs", false},
 	{"data that are zero", OpenSuffix, func(data, index []byte) ([]byte, []byte) {
-		clear(data[len(leftMEP(0)) : len(leftMEP(0))+3])
+		clear(data[len(remainingMEP(0)) : len(remainingMEP(0))+3])
 		return data, index
 	}, 1, "1 MEPs", false},
 	{"header torn", OpenSuffix, func(data, index []byte) ([]byte, []byte) {
@@ -192,21 +192,21 @@ func TestRecover(t *testing.T) {
 			}
 			m, err := Load(runDir)
 			must.OK(t, err)
-			whole := l.whole
-			if whole < 0 {
-				whole = 4
+			complete := l.complete
+			if complete < 0 {
+				complete = 4
 			}
-			if whole == 0 {
+			if complete == 0 {
 				if len(m.Builders) != 0 || found[0].Listed {
 					t.Fatalf("%+v", m.Builders)
 				}
-			} else if s := m.Builder(2).Segments[0]; int(s.MEPs) != whole || s.LastEvent != uint64(10*whole-1) || !s.Recovered ||
+			} else if s := m.Builder(2).Segments[0]; int(s.MEPs) != complete || s.LastEvent != uint64(10*complete-1) || !s.Recovered ||
 				m.Builder(2).State != Recovered || found[0].Bytes != s.Bytes || found[0].TailBytes != s.TailBytes {
 				t.Fatalf("%+v %+v", m.Builder(2), found)
 			}
 			before := filesIn(t, runDir)
 			found, err = Recover(t.Context(), runDir)
-			if err != nil || !l.stays && len(found) != 0 {
+			if err != nil || !l.kept && len(found) != 0 {
 				t.Fatal(err, found)
 			}
 			if diff := cmp.Diff(before, filesIn(t, runDir)); diff != "" {
@@ -243,7 +243,7 @@ func TestRecoverKilled(t *testing.T) {
 			if kills > 60 {
 				steps = 1000
 			}
-			r.point = func(string) error {
+			r.beforeStep = func(string) error {
 				if steps--; steps < 0 {
 					return errKilled
 				}

@@ -160,7 +160,7 @@ func (r *rig) closed(builder int, meps ...Entry) SegmentID {
 	for _, e := range entries {
 		s.Add(e)
 	}
-	s.Close(id, time.Time{})
+	s.SetClosed(id, time.Time{})
 	b.Segments = append(b.Segments, s)
 	return id
 }

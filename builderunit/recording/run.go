@@ -15,15 +15,15 @@ import (
 	"ringlet/internal/safeopen"
 )
 
-// About is what the control knows of a run before it begins: what goes into the manifest at first.
-type About struct {
+// RunInfo is what the control knows of a run before it begins: what goes into the manifest at first.
+type RunInfo struct {
 	Run               uint32
 	Key               Key
 	Format            Format
 	Packing           int
 	Live              bool    // any MEP may have fewer events than Packing
 	Backlog           int64   // bytes that a builder unit may have in it; 0: it is no backlog
-	Drains            string  // the directory of the backlog that a second filter reads; empty: it reads none
+	SourceBacklog     string  // the directory of the backlog that a second filter reads; empty: it reads none
 	Stream            *Stream // nil: builder units have one output
 	Program           string  // version
 	Configuration     string
@@ -55,7 +55,7 @@ func (e *ExistsError) Error() string {
 // of a host, or of hosts with one file system, share it. dir is made if it is not there, its parent is not. The
 // directory of another run with the same number is an *ExistsError; with overwrite its files are removed, unless one is
 // being written.
-func OpenRun(dir string, about About, overwrite bool) (runDir string, err error) {
+func OpenRun(dir string, about RunInfo, overwrite bool) (runDir string, err error) {
 	if !about.Format.Valid() {
 		return "", fmt.Errorf("a run cannot be recorded as %v: it is one of mep, mdf, mfp", about.Format)
 	}
@@ -74,11 +74,11 @@ func OpenRun(dir string, about About, overwrite bool) (runDir string, err error)
 	if err := isDir(runDir); err != nil {
 		return "", err
 	}
-	return runDir, underLock(runDir, func() error { return openLocked(dir, runDir, about, overwrite) })
+	return runDir, withRunLock(runDir, func() error { return openLocked(dir, runDir, about, overwrite) })
 }
 
 // openLocked does the part of OpenRun that needs the lock.
-func openLocked(dir, runDir string, about About, overwrite bool) error {
+func openLocked(dir, runDir string, about RunInfo, overwrite bool) error {
 	m, err := Load(runDir)
 	switch {
 	case err == nil && m.Key == about.Key.String():
@@ -90,7 +90,7 @@ func openLocked(dir, runDir string, about About, overwrite bool) error {
 	if err != nil {
 		return err
 	}
-	ours := m == nil && allOf(runDir, held, about.Key)
+	ours := m == nil && allOfKey(runDir, held, about.Key)
 	if !ours && (m != nil || len(held) > 0) {
 		held = append(held, drainedName)
 		exists := &ExistsError{Dir: dir, Run: about.Run, Live: anyInUse(runDir, held)}
@@ -109,26 +109,26 @@ func openLocked(dir, runDir string, about About, overwrite bool) error {
 	if err := store(runDir, newManifest(about)); err != nil {
 		return err
 	}
-	return keepRoom(runDir, len(about.Configuration))
+	return reserveManifest(runDir, len(about.Configuration))
 }
 
-// making is in the name of the directory of a run that is being made, before the identifier of its manifest.
-const making = ".making-"
+// makingInfix is in the name of the directory of a run that is being made, before the identifier of its manifest.
+const makingInfix = ".making-"
 
 // beginRun makes the directory of a run with its manifest in it: nobody ever sees one without the other. The error is
 // an fs.ErrExist if somebody else has made it meanwhile.
-func beginRun(dir, runDir string, about About) (err error) {
+func beginRun(dir, runDir string, about RunInfo) (err error) {
 	m := newManifest(about)
-	temp := runDir + making + m.ID
+	temp := runDir + makingInfix + m.ID
 	if err := os.Mkdir(temp, 0o777); err != nil {
 		return fmt.Errorf("output %s: the directory of run %d cannot be made: %w", dir, about.Run, err)
 	}
 	defer func() {
 		if err != nil {
-			removeUnmade(temp)
+			removeUnfinished(temp)
 		}
 	}()
-	if err := errors.Join(store(temp, m), keepRoom(temp, len(about.Configuration))); err != nil {
+	if err := errors.Join(store(temp, m), reserveManifest(temp, len(about.Configuration))); err != nil {
 		return err
 	}
 	if err := os.Rename(temp, runDir); err != nil {
@@ -138,9 +138,9 @@ func beginRun(dir, runDir string, about About) (err error) {
 	return SyncDir(dir)
 }
 
-// unmadeTime is how old a directory is that its maker has not brought to an end since it was killed: making one takes
+// unfinishedAge is how old a directory is that its maker has not brought to an end since it was killed: making one takes
 // milliseconds, or as long as a disk stands still.
-const unmadeTime = time.Hour
+const unfinishedAge = time.Hour
 
 // removeStale takes directories away that killed processes were making. Nothing was ever in them but a manifest.
 func removeStale(dir string) {
@@ -149,24 +149,24 @@ func removeStale(dir string) {
 		return // it is tried again at the next run
 	}
 	for _, e := range entries {
-		run, _, unmade := strings.Cut(e.Name(), making)
-		if _, ok := RunOf(run); !ok || !unmade {
+		run, _, unmade := strings.Cut(e.Name(), makingInfix)
+		if _, ok := ParseRunDir(run); !ok || !unmade {
 			continue
 		}
-		if info, err := e.Info(); err == nil && info.IsDir() && time.Since(info.ModTime()) > unmadeTime {
-			removeUnmade(filepath.Join(dir, e.Name()))
+		if info, err := e.Info(); err == nil && info.IsDir() && time.Since(info.ModTime()) > unfinishedAge {
+			removeUnfinished(filepath.Join(dir, e.Name()))
 		}
 	}
 }
 
-// removeUnmade takes a directory away that was never given the name of a run.
-func removeUnmade(temp string) {
-	for _, name := range []string{tempPath(temp), roomPath(temp), manifestPath(temp), temp} {
+// removeUnfinished takes a directory away that was never given the name of a run.
+func removeUnfinished(temp string) {
+	for _, name := range []string{tempPath(temp), reservePath(temp), manifestPath(temp), temp} {
 		_ = os.Remove(name) // what cannot be removed does no harm
 	}
 }
 
-func newManifest(about About) *Manifest {
+func newManifest(about RunInfo) *Manifest {
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // it does not fail
 	if about.Created.IsZero() {
@@ -181,7 +181,7 @@ func newManifest(about About) *Manifest {
 		Packing:           about.Packing,
 		Live:              about.Live,
 		Backlog:           about.Backlog,
-		Drains:            about.Drains,
+		SourceBacklog:     about.SourceBacklog,
 		Stream:            about.Stream,
 		Program:           about.Program,
 		Configuration:     about.Configuration,
@@ -222,8 +222,8 @@ func segmentFiles(runDir string) (names []string, err error) {
 	return names, nil
 }
 
-// allOf says whether every index among names is of the run with that key, and there is one for all data.
-func allOf(runDir string, names []string, key Key) bool {
+// allOfKey says whether every index among names is of the run with that key, and there is one for all data.
+func allOfKey(runDir string, names []string, key Key) bool {
 	for _, name := range names {
 		if _, isIndex := parseIndex(name); !isIndex {
 			continue
@@ -251,10 +251,10 @@ func Runs(dir string) (runs []string, err error) {
 	}
 	itself := false
 	for _, e := range entries {
-		if _, ok := RunOf(e.Name()); ok && e.Type() == fs.ModeSymlink {
+		if _, ok := ParseRunDir(e.Name()); ok && e.Type() == fs.ModeSymlink {
 			err = &safeopen.SymlinkError{Path: filepath.Join(dir, e.Name())}
 		}
-		if _, ok := RunOf(e.Name()); ok && e.IsDir() {
+		if _, ok := ParseRunDir(e.Name()); ok && e.IsDir() {
 			runs = append(runs, filepath.Join(dir, e.Name()))
 			continue
 		}
@@ -263,12 +263,12 @@ func Runs(dir string) (runs []string, err error) {
 			itself = true
 		}
 	}
-	if _, ok := RunOf(filepath.Clean(dir)); ok && len(runs) == 0 {
+	if _, ok := ParseRunDir(filepath.Clean(dir)); ok && len(runs) == 0 {
 		itself = true
 	}
 	slices.SortFunc(runs, func(a, b string) int {
-		x, _ := RunOf(a)
-		y, _ := RunOf(b)
+		x, _ := ParseRunDir(a)
+		y, _ := ParseRunDir(b)
 		return int(int64(x) - int64(y))
 	})
 	if itself { // a file of a run there hides none of the runs below
@@ -284,7 +284,7 @@ func LastRun(dir string) (last uint32, err error) {
 		return 0, nil
 	}
 	for _, e := range entries {
-		if run, ok := RunOf(e.Name()); ok {
+		if run, ok := ParseRunDir(e.Name()); ok {
 			last = max(last, run)
 		}
 	}

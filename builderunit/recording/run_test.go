@@ -22,8 +22,8 @@ import (
 	"ringlet/testkit/patiently"
 )
 
-func aboutRun(run uint32, key Key) About {
-	return About{
+func aboutRun(run uint32, key Key) RunInfo {
+	return RunInfo{
 		Run:     run,
 		Key:     key,
 		Format:  MDF,
@@ -65,7 +65,7 @@ func TestOpenRun(t *testing.T) {
 			t.Errorf("%v, want %q", err, bad.want)
 		}
 	}
-	if _, err := OpenRun(dir, About{Run: 4}, false); err == nil {
+	if _, err := OpenRun(dir, RunInfo{Run: 4}, false); err == nil {
 		t.Error("a run without a format was opened")
 	}
 }
@@ -190,8 +190,8 @@ func TestUpdate(t *testing.T) {
 	for _, n := range []int{3, 1, 2, 1} {
 		if err := Update(runDir, func(m *Manifest) error {
 			id := SegmentID{Builder: n, Number: 5 - n, Format: MDF}
-			m.Builder(n).List(Segment{Name: id.Name(), Number: id.Number, CRC: "00000000"})
-			m.Builder(n).List(Segment{Name: "bu" + fmt.Sprint(n) + "-00009.mdf", Number: 9, CRC: "00000000"})
+			m.Builder(n).AddSegment(Segment{Name: id.Name(), Number: id.Number, CRC: "00000000"})
+			m.Builder(n).AddSegment(Segment{Name: "bu" + fmt.Sprint(n) + "-00009.mdf", Number: 9, CRC: "00000000"})
 			return nil
 		}); err != nil {
 			t.Fatal(err)
@@ -301,8 +301,8 @@ func TestCheck(t *testing.T) {
 	if got := len(filesInNames(t, dir)); got != 3 {
 		t.Errorf("%d files in the directory that was checked", got)
 	}
-	if Room(dir, 1) != "" || !strings.Contains(Room(filepath.Join(dir, "new"), 1<<62), "bytes are free there") {
-		t.Error(Room(dir, 1), Room(dir, 1<<62))
+	if FreeSpaceWarning(dir, 1) != "" || !strings.Contains(FreeSpaceWarning(filepath.Join(dir, "new"), 1<<62), "bytes are free there") {
+		t.Error(FreeSpaceWarning(dir, 1), FreeSpaceWarning(dir, 1<<62))
 	}
 }
 
@@ -394,7 +394,7 @@ func TestNames(t *testing.T) {
 
 func FuzzManifest(f *testing.F) {
 	m := newManifest(aboutRun(3, testKey))
-	m.Builder(2).List(Segment{Name: "bu2-00001.mdf", Number: 1, CRC: "01020304"})
+	m.Builder(2).AddSegment(Segment{Name: "bu2-00001.mdf", Number: 1, CRC: "01020304"})
 	good, err := json.Marshal(m)
 	must.OK(f, err)
 	f.Add(good)

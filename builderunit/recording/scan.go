@@ -17,12 +17,12 @@ const scanEntries = 4096
 
 // indexFile is an index that is open for reading.
 type indexFile struct {
-	f       *os.File
-	header  Header
-	size    int64
-	entries int64 // whole ones in the file
-	odd     int64 // bytes behind the last whole one
-	buf     []byte
+	f         *os.File
+	header    Header
+	size      int64
+	entries   int64 // whole ones in the file
+	tornBytes int64 // bytes behind the last whole one
+	buf       []byte
 }
 
 // openIndex opens an index and reads its header. The error is of the system, or errHeader.
@@ -31,7 +31,7 @@ func openIndex(path string) (*indexFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	x, err := indexOf(f)
+	x, err := parseIndexFile(f)
 	if err != nil {
 		_ = f.Close() // it was read
 		return nil, err
@@ -39,9 +39,9 @@ func openIndex(path string) (*indexFile, error) {
 	return x, nil
 }
 
-// indexOf reads the header of an index that is open. Where the error is errHeader, its entries can be read all the
+// parseIndexFile reads the header of an index that is open. Where the error is errHeader, its entries can be read all the
 // same.
-func indexOf(f *os.File) (*indexFile, error) {
+func parseIndexFile(f *os.File) (*indexFile, error) {
 	st, err := f.Stat()
 	if err != nil {
 		return nil, err
@@ -53,10 +53,10 @@ func indexOf(f *os.File) (*indexFile, error) {
 	}
 	body := max(st.Size()-HeaderBytes, 0)
 	x := &indexFile{
-		f:       f,
-		size:    st.Size(),
-		entries: body / EntryBytes,
-		odd:     body % EntryBytes,
+		f:         f,
+		size:      st.Size(),
+		entries:   body / EntryBytes,
+		tornBytes: body % EntryBytes,
 	}
 	return x, x.header.Parse(head[:n])
 }
@@ -106,15 +106,15 @@ func (x *indexFile) scan(ctx context.Context, from, to int64, visit func(i int64
 	return nil
 }
 
-// fits says what of an entry cannot be in a run; nothing if all can. So an index has no more entries that are of use
+// checkAgainst says what of an entry cannot be in a run; nothing if all can. So an index has no more entries that are of use
 // than its segment has bytes.
-func (e *Entry) fits(m *Manifest) error {
+func (e *Entry) checkAgainst(m *Manifest) error {
 	packing := m.Packing
 	if e.Length == 0 {
 		return fmt.Errorf("MEP %d has no bytes", e.MEP)
 	}
 	if m.Live {
-		return e.fitsLive(packing)
+		return e.checkLive(packing)
 	}
 	high, first := bits.Mul64(e.MEP, uint64(packing))
 	_, carry := bits.Add64(first, uint64(packing)<<blockShift, 0) // a Set goes on to the end of a block
@@ -130,8 +130,8 @@ func (e *Entry) fits(m *Manifest) error {
 	return nil
 }
 
-// fitsLive is fits for live data, whose MEPs have any events, packing at most.
-func (e *Entry) fitsLive(packing int) error {
+// checkLive is fits for live data, whose MEPs have any events, packing at most.
+func (e *Entry) checkLive(packing int) error {
 	switch {
 	case e.MEP > math.MaxUint64-blockMEPs || e.FirstEvent > math.MaxUint64-uint64(e.Events):
 		return fmt.Errorf("MEP %d with %d events from %d is beyond what can be counted", e.MEP, e.Events, e.FirstEvent)
@@ -141,8 +141,8 @@ func (e *Entry) fitsLive(packing int) error {
 	return nil
 }
 
-// events is the events of an entry; nil if it has none.
-func (e *Entry) events() *Range {
+// eventRange is the events of an entry; nil if it has none.
+func (e *Entry) eventRange() *Range {
 	if e.Events == 0 {
 		return nil
 	}

@@ -14,20 +14,20 @@ import (
 
 // readSegment holds a segment against its index and the manifest, and adds its MEPs to the set.
 func (c *Contents) readSegment(ctx context.Context, s *SegmentContents, key Key) error {
-	if !c.measure(s) {
+	if !c.statData(s) {
 		return nil
 	}
 	x, err := openIndex(s.index)
 	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) || !c.wasDrained(s) { // it may have been removed at this moment
-			c.noIndex(s, err)
+		if !errors.Is(err, fs.ErrNotExist) || !c.addDrained(s) { // it may have been removed at this moment
+			c.reportNoIndex(s, err)
 		}
 		return nil
 	}
 	defer func() { _ = x.close() }()
 	switch h := &x.header; {
 	case h.Key != key || h.Run != c.Manifest.Run:
-		s.Problems.add(Stray, s.indexName(), nil, "it is of run %d with the key %x, this is run %d with the key %x",
+		s.Problems.add(ForeignFile, s.indexName(), nil, "it is of run %d with the key %x, this is run %d with the key %x",
 			h.Run, h.Key, c.Manifest.Run, key)
 		return nil
 	case h.Segment != s.ID:
@@ -40,53 +40,53 @@ func (c *Contents) readSegment(ctx context.Context, s *SegmentContents, key Key)
 		return err
 	}
 	if s.Open {
-		c.sayOpen(s)
+		c.reportOpen(s)
 		return nil
 	}
-	if x.odd > 0 {
-		s.Problems.add(DamagedIndex, s.indexName(), nil, "%d bytes stand behind its last entry", x.odd)
+	if x.tornBytes > 0 {
+		s.Problems.add(DamagedIndex, s.indexName(), nil, "%d bytes stand behind its last entry", x.tornBytes)
 	}
-	s.compare()
+	s.compareManifest()
 	return nil
 }
 
-// measure looks whether the file of data is there, and how large it is.
-func (c *Contents) measure(s *SegmentContents) bool {
+// statData looks whether the file of data is there, and how large it is.
+func (c *Contents) statData(s *SegmentContents) bool {
 	st, err := safeopen.StatNoFollow(filepath.Join(c.Dir, s.Name))
 	switch {
-	case !s.data || errors.Is(err, fs.ErrNotExist):
-		s.data = false
-		if s.listed != nil && !c.wasDrained(s) {
-			s.Problems.add(MissingFile, s.Name, s.listed.events(), "the manifest lists it with %d MEPs and %d events",
+	case !s.hasData || errors.Is(err, fs.ErrNotExist):
+		s.hasData = false
+		if s.listed != nil && !c.addDrained(s) {
+			s.Problems.add(MissingFile, s.Name, s.listed.listedSpan(), "the manifest lists it with %d MEPs and %d events",
 				s.listed.MEPs, s.listed.Events)
 		}
 		return false
 	case err != nil:
-		s.Problems.add(Unreadable, s.Name, s.listed.events(), "%v", err)
+		s.Problems.add(Unreadable, s.Name, s.listed.listedSpan(), "%v", err)
 		return false
 	case !st.Mode().IsRegular():
-		s.Problems.add(Unreadable, s.Name, s.listed.events(), "it is not a regular file")
+		s.Problems.add(Unreadable, s.Name, s.listed.listedSpan(), "it is not a regular file")
 		return false
 	}
 	s.size = st.Size()
 	return true
 }
 
-// wasDrained tells whether a segment is not there since a second filter has drained it, and takes its MEPs from the
+// addDrained tells whether a segment is not there since a second filter has drained it, and takes its MEPs from the
 // ledger then.
-func (c *Contents) wasDrained(s *SegmentContents) bool {
-	meps := c.drained(s)
+func (c *Contents) addDrained(s *SegmentContents) bool {
+	meps := c.drainedSet(s)
 	if meps == nil {
 		return false
 	}
-	s.Held = s.listed.Held
+	s.SegmentTotals = s.listed.SegmentTotals
 	s.Bytes = 0 // of them none is there
-	for _, n := range meps.order() {
+	for _, n := range meps.blockNumbers() {
 		b := meps.blocks[n]
-		for mep, o := range meps.each(n, b) {
-			c.put(s, &Entry{
+		for mep, o := range meps.eachMEP(n, b) {
+			c.addToSet(s, &Entry{
 				MEP:        mep,
-				FirstEvent: b.firstAt(within(mep)),
+				FirstEvent: b.firstAt(blockIndex(mep)),
 				Attempt:    o.attempt,
 				Events:     o.events,
 			})
@@ -95,41 +95,41 @@ func (c *Contents) wasDrained(s *SegmentContents) bool {
 	return true
 }
 
-// drained gives the MEPs of a segment that a second filter has drained, by the ledger; nil if it has not.
-func (c *Contents) drained(s *SegmentContents) *Set {
+// drainedSet gives the MEPs of a segment that a second filter has drained, by the ledger; nil if it has not.
+func (c *Contents) drainedSet(s *SegmentContents) *Set {
 	if s.listed == nil {
 		return nil
 	}
 	if c.ledger == nil {
 		c.ledger = NewLedger(c.Dir, c.Manifest)
 	}
-	d, ok := c.ledger.Of(*s.listed)
+	d, ok := c.ledger.Lookup(*s.listed)
 	if !ok { // it may have been drained since
-		if err := c.ledger.Look(); err != nil {
+		if err := c.ledger.Refresh(); err != nil {
 			c.Problems.add(Unreadable, drainedName, nil, "%v", err)
 			return nil
 		}
-		d, ok = c.ledger.Of(*s.listed)
+		d, ok = c.ledger.Lookup(*s.listed)
 	}
 	if !ok {
 		return nil
 	}
-	meps, err := c.ledger.meps(&d)
+	meps, err := c.ledger.readMEPs(&d)
 	if err != nil {
 		c.Problems.add(Unreadable, drainedName, nil, "%v", err)
 		return nil
 	}
-	if c.gone == nil {
-		c.gone, c.Drained = c.Manifest.newSet(), &Decided{}
+	if c.removedMEPs == nil {
+		c.removedMEPs, c.Drained = c.Manifest.newSet(), &Decisions{}
 	}
 	s.Drained = true
-	c.Drained.Add(d.Decided)
-	c.gone.Union(meps)
+	c.Drained.Add(d.Decisions)
+	c.removedMEPs.Union(meps)
 	return meps
 }
 
-// noIndex says why there is no index to a segment.
-func (c *Contents) noIndex(s *SegmentContents, err error) {
+// reportNoIndex says why there is no index to a segment.
+func (c *Contents) reportNoIndex(s *SegmentContents, err error) {
 	bad := errors.Is(err, errHeader)
 	live := s.Open && inUse(s.index)
 	switch {
@@ -138,17 +138,17 @@ func (c *Contents) noIndex(s *SegmentContents, err error) {
 	case live:
 		s.Problems.add(BeingWritten, s.Name, nil, "a live process writes it; its index has no MEP yet")
 	case errors.Is(err, fs.ErrNotExist):
-		s.Problems.add(MissingFile, s.indexName(), s.listed.events(),
+		s.Problems.add(MissingFile, s.indexName(), s.listed.listedSpan(),
 			"without it nobody can tell which bytes of %s are which MEP", s.Name)
 	case bad:
-		s.Problems.add(DamagedIndex, s.indexName(), s.listed.events(), "%v", err)
+		s.Problems.add(DamagedIndex, s.indexName(), s.listed.listedSpan(), "%v", err)
 	default:
-		s.Problems.add(Unreadable, s.indexName(), s.listed.events(), "%v", err)
+		s.Problems.add(Unreadable, s.indexName(), s.listed.listedSpan(), "%v", err)
 	}
 }
 
-// sayOpen tells what an open segment is: of a live process or of a dead one.
-func (c *Contents) sayOpen(s *SegmentContents) {
+// reportOpen tells what an open segment is: of a live process or of a dead one.
+func (c *Contents) reportOpen(s *SegmentContents) {
 	if inUse(s.index) {
 		s.Problems.add(BeingWritten, s.Name, nil, "a live process writes it; %d MEPs are in it so far", s.MEPs)
 		return
@@ -168,7 +168,7 @@ func (c *Contents) readEntries(ctx context.Context, x *indexFile, s *SegmentCont
 			damaged, s.count = true, i+1
 			return nil
 		}
-		bad := e.fits(c.Manifest)
+		bad := e.checkAgainst(c.Manifest)
 		switch {
 		case bad != nil:
 		case e.Offset != s.Bytes && (!damaged || e.Offset < s.Bytes):
@@ -176,7 +176,7 @@ func (c *Contents) readEntries(ctx context.Context, x *indexFile, s *SegmentCont
 		case e.End() > s.size && s.Open:
 			return errStop // its data are on their way, or did not get there
 		case e.End() > s.size:
-			s.Problems.add(WrongSize, s.Name, e.events(), "MEP %d reaches to byte %d, the file has %d", e.MEP, e.End(), s.size)
+			s.Problems.add(WrongSize, s.Name, e.eventRange(), "MEP %d reaches to byte %d, the file has %d", e.MEP, e.End(), s.size)
 			return errStop
 		}
 		if bad != nil {
@@ -185,10 +185,10 @@ func (c *Contents) readEntries(ctx context.Context, x *indexFile, s *SegmentCont
 			return nil
 		}
 		damaged, s.count = false, i+1
-		if c.lasts && !s.Open && i == x.entries-1 && !c.last(ctx, s, e) {
+		if c.checkLast && !s.Open && i == x.entries-1 && !c.checkLastMEP(ctx, s, e) {
 			return nil
 		}
-		c.take(s, e)
+		c.addMEP(s, e)
 		return nil
 	})
 	switch {
@@ -200,14 +200,14 @@ func (c *Contents) readEntries(ctx context.Context, x *indexFile, s *SegmentCont
 	return nil
 }
 
-// mostLast bounds how many bytes of a segment are read for its last MEP. One that is longer is not.
-const mostLast = 64 << 20
+// maxLastBytes bounds how many bytes of a segment are read for its last MEP. One that is longer is not.
+const maxLastBytes = 64 << 20
 
-// last says whether the bytes of the last MEP of a segment, which follows those that were counted, are as the index
+// checkLastMEP says whether the bytes of the last MEP of a segment, which follows those that were counted, are as the index
 // says.
-func (c *Contents) last(ctx context.Context, s *SegmentContents, e *Entry) bool {
-	w := &summed{end: s.Bytes, crc: s.Sum}
-	if e.End()-w.end > mostLast {
+func (c *Contents) checkLastMEP(ctx context.Context, s *SegmentContents, e *Entry) bool {
+	w := &crcReader{end: s.Bytes, crc: s.Sum}
+	if e.End()-w.end > maxLastBytes {
 		return true
 	}
 	f, err := safeopen.OpenNoFollow(filepath.Join(c.Dir, s.Name))
@@ -220,56 +220,56 @@ func (c *Contents) last(ctx context.Context, s *SegmentContents, e *Entry) bool 
 	}
 	switch {
 	case err != nil:
-		s.Problems.add(Unreadable, s.Name, e.events(), "%v", err)
+		s.Problems.add(Unreadable, s.Name, e.eventRange(), "%v", err)
 	case w.crc != e.CRC:
-		s.Problems.add(DamagedData, s.Name, e.events(), "the bytes of its last MEP, %d, have been changed, and perhaps "+
+		s.Problems.add(DamagedData, s.Name, e.eventRange(), "the bytes of its last MEP, %d, have been changed, and perhaps "+
 			"others: the CRC-32C up to its end is %08x, the index says %08x", e.MEP, w.crc, e.CRC)
 	}
 	return err == nil && w.crc == e.CRC
 }
 
-// take counts a MEP.
-func (c *Contents) take(s *SegmentContents, e *Entry) {
+// addMEP counts a MEP.
+func (c *Contents) addMEP(s *SegmentContents, e *Entry) {
 	s.Add(*e)
-	c.put(s, e)
+	c.addToSet(s, e)
 }
 
-// put puts a MEP into the set, and names it where it was there before.
-func (c *Contents) put(s *SegmentContents, e *Entry) {
-	before, _ := c.Set.attempt(e.MEP)
+// addToSet puts a MEP into the set, and names it where it was there before.
+func (c *Contents) addToSet(s *SegmentContents, e *Entry) {
+	before, _ := c.Set.highestAttempt(e.MEP)
 	if !c.Set.Add(*e) {
 		return
 	}
 	c.Superseded++
 	if len(c.Copies) < maxCopies {
 		c.Copies = append(c.Copies, Copy{
-			MEP:     e.MEP,
-			Segment: s.Name,
-			Attempt: e.Attempt,
-			Before:  before,
+			MEP:             e.MEP,
+			Segment:         s.Name,
+			Attempt:         e.Attempt,
+			PreviousAttempt: before,
 		})
 	}
 }
 
-// events is what the manifest says of the events of a segment; nil if it has none, or does not list it.
-func (l *Segment) events() *Range {
+// listedSpan is what the manifest says of the events of a segment; nil if it has none, or does not list it.
+func (l *Segment) listedSpan() *Range {
 	if l == nil {
 		return nil
 	}
-	return l.span()
+	return l.eventSpan()
 }
 
-// compare holds what was found of a closed segment against the manifest.
-func (s *SegmentContents) compare() {
+// compareManifest holds what was found of a closed segment against the manifest.
+func (s *SegmentContents) compareManifest() {
 	l := s.listed
 	if l == nil {
-		s.Problems.add(Unlisted, s.Name, s.span(), "it is whole, with %d MEPs", s.MEPs)
+		s.Problems.add(Unlisted, s.Name, s.eventSpan(), "it is whole, with %d MEPs", s.MEPs)
 		return
 	}
 	if s.size != l.Bytes {
 		s.Problems.add(WrongSize, s.Name, nil, "it has %d bytes, the manifest says %d", s.size, l.Bytes)
 	}
-	if s.Problems.has(DamagedData) || s.Problems.has(Unreadable) {
+	if s.Problems.contains(DamagedData) || s.Problems.contains(Unreadable) {
 		return // its last MEP is not counted
 	}
 	if s.MEPs != l.MEPs || s.Events != l.Events || s.Bytes != l.Bytes {

@@ -28,10 +28,10 @@ const (
 
 // block is the MEPs of one number above the lower bits.
 type block struct {
-	bits [blockWords]uint64
-	n    uint32            // bits that are set
-	odd  map[uint16]oddity // nil while there is none
-	live []*liveWord       // of live data, for each word that has any bit; else nil
+	bits       [blockWords]uint64
+	n          uint32               // bits that are set
+	exceptions map[uint16]exception // nil while there is none
+	live       []*liveWord          // of live data, for each word that has any bit; else nil
 }
 
 // liveWord is the events of 64 MEPs of live data.
@@ -40,11 +40,11 @@ type liveWord struct {
 	events [64]uint16
 }
 
-// within is the place of a MEP in its block.
-func within(mep uint64) uint16 { return uint16(mep % blockMEPs) }
+// blockIndex is the place of a MEP in its block.
+func blockIndex(mep uint64) uint16 { return uint16(mep % blockMEPs) }
 
-// oddity is what sets a MEP apart from the first attempt at a whole one.
-type oddity struct{ attempt, events uint32 }
+// exception is what sets a MEP apart from the first attempt at a whole one.
+type exception struct{ attempt, events uint32 }
 
 // NewSet makes an empty set of MEPs that have packing events each, or fewer where an entry says so.
 func NewSet(packing int) *Set {
@@ -66,8 +66,8 @@ func (s *Set) newBlock() *block {
 	return b
 }
 
-// block is the block of a MEP, which is made if there is none.
-func (s *Set) block(mep uint64) *block {
+// blockOf is the block of a MEP, which is made if there is none.
+func (s *Set) blockOf(mep uint64) *block {
 	b := s.blocks[mep>>blockShift]
 	if b == nil {
 		b = s.newBlock()
@@ -79,14 +79,14 @@ func (s *Set) block(mep uint64) *block {
 // Add puts e's MEP into the set. copied says that it was there before; of two copies the higher attempt counts, and of
 // equal ones the first.
 func (s *Set) Add(e Entry) (copied bool) {
-	return s.add(e.MEP, oddity{e.Attempt, e.Events}, e.FirstEvent)
+	return s.add(e.MEP, exception{e.Attempt, e.Events}, e.FirstEvent)
 }
 
-func (s *Set) add(mep uint64, o oddity, first uint64) (copied bool) {
-	b, at := s.block(mep), within(mep)
+func (s *Set) add(mep uint64, o exception, first uint64) (copied bool) {
+	b, at := s.blockOf(mep), blockIndex(mep)
 	word, bit := &b.bits[at/64], uint64(1)<<(at%64)
 	if copied = *word&bit != 0; copied {
-		before := s.of(b, at)
+		before := s.lookup(b, at)
 		if before.attempt >= o.attempt {
 			return true
 		}
@@ -100,31 +100,31 @@ func (s *Set) add(mep uint64, o oddity, first uint64) (copied bool) {
 	if s.live {
 		b.setLive(at, first, o.events)
 	}
-	if o == s.even(b, at) {
-		delete(b.odd, at)
+	if o == s.regular(b, at) {
+		delete(b.exceptions, at)
 		return copied
 	}
-	if b.odd == nil {
-		b.odd = map[uint16]oddity{}
+	if b.exceptions == nil {
+		b.exceptions = map[uint16]exception{}
 	}
-	b.odd[at] = o
+	b.exceptions[at] = o
 	return copied
 }
 
-// of tells attempt and events of a MEP that is in b.
-func (s *Set) of(b *block, at uint16) oddity {
-	if o, ok := b.odd[at]; ok {
+// lookup tells attempt and events of a MEP that is in b.
+func (s *Set) lookup(b *block, at uint16) exception {
+	if o, ok := b.exceptions[at]; ok {
 		return o
 	}
-	return s.even(b, at)
+	return s.regular(b, at)
 }
 
-// even is what a MEP of b is that is no exception.
-func (s *Set) even(b *block, at uint16) oddity {
+// regular is what a MEP of b is that is no exception.
+func (s *Set) regular(b *block, at uint16) exception {
 	if s.live {
-		return oddity{firstAttempt, b.eventsAt(at)}
+		return exception{firstAttempt, b.eventsAt(at)}
 	}
-	return oddity{firstAttempt, s.packing}
+	return exception{firstAttempt, s.packing}
 }
 
 // Union adds what is in o, which it does not change, and tells how many MEPs were in both. Both sets need the same
@@ -135,11 +135,11 @@ func (s *Set) Union(o *Set) (copies uint64) {
 		if to == nil {
 			s.blocks[n] = from.clone()
 			s.meps += uint64(from.n)
-			s.events += o.eventsOf(from)
+			s.events += o.blockEvents(from)
 			continue
 		}
-		for mep, odd := range o.each(n, from) {
-			if s.add(mep, odd, from.firstAt(within(mep))) {
+		for mep, odd := range o.eachMEP(n, from) {
+			if s.add(mep, odd, from.firstAt(blockIndex(mep))) {
 				copies++
 			}
 		}
@@ -147,20 +147,20 @@ func (s *Set) Union(o *Set) (copies uint64) {
 	return copies
 }
 
-// Mark puts the MEPs of o in as whole ones at the first attempt, for who asks for numbers alone: that takes a bit for
+// MarkSet puts the MEPs of o in as whole ones at the first attempt, for who asks for numbers alone: that takes a bit for
 // each, whatever o is of. It may be of other data than s is.
-func (s *Set) Mark(o *Set) {
+func (s *Set) MarkSet(o *Set) {
 	for n, from := range o.blocks {
-		for at := range from.in(0, blockWords) {
-			s.MarkOne(n<<blockShift | uint64(at))
+		for at := range from.eachBit(0, blockWords) {
+			s.MarkMEP(n<<blockShift | uint64(at))
 		}
 	}
 }
 
-// MarkOne marks one MEP.
-func (s *Set) MarkOne(mep uint64) {
-	if !s.Has(mep) {
-		s.add(mep, oddity{firstAttempt, s.packing}, 0)
+// MarkMEP marks one MEP.
+func (s *Set) MarkMEP(mep uint64) {
+	if !s.Contains(mep) {
+		s.add(mep, exception{firstAttempt, s.packing}, 0)
 	}
 }
 
@@ -189,48 +189,48 @@ func (b *block) clone() *block {
 	c := &block{bits: b.bits, n: b.n, live: slices.Clone(b.live)}
 	for i, w := range c.live {
 		if w != nil {
-			own := *w
-			c.live[i] = &own
+			wordCopy := *w
+			c.live[i] = &wordCopy
 		}
 	}
-	if len(b.odd) > 0 {
-		c.odd = make(map[uint16]oddity, len(b.odd))
-		for at, o := range b.odd {
-			c.odd[at] = o
+	if len(b.exceptions) > 0 {
+		c.exceptions = make(map[uint16]exception, len(b.exceptions))
+		for at, o := range b.exceptions {
+			c.exceptions[at] = o
 		}
 	}
 	return c
 }
 
-// eventsOf adds up the events of a block.
-func (s *Set) eventsOf(b *block) uint64 {
+// blockEvents adds up the events of a block.
+func (s *Set) blockEvents(b *block) uint64 {
 	if s.live {
 		sum := uint64(0)
-		for at := range b.in(0, blockWords) {
+		for at := range b.eachBit(0, blockWords) {
 			sum += uint64(b.eventsAt(uint16(at)))
 		}
 		return sum
 	}
-	sum := uint64(b.n-uint32(len(b.odd))) * uint64(s.packing)
-	for _, o := range b.odd {
+	sum := uint64(b.n-uint32(len(b.exceptions))) * uint64(s.packing)
+	for _, o := range b.exceptions {
 		sum += uint64(o.events)
 	}
 	return sum
 }
 
-// each ranges over the MEPs of block n in order.
-func (s *Set) each(n uint64, b *block) iter.Seq2[uint64, oddity] {
-	return func(yield func(uint64, oddity) bool) {
-		for at := range b.in(0, blockWords) {
-			if !yield(n<<blockShift|uint64(at), s.of(b, uint16(at))) {
+// eachMEP ranges over the MEPs of block n in order.
+func (s *Set) eachMEP(n uint64, b *block) iter.Seq2[uint64, exception] {
+	return func(yield func(uint64, exception) bool) {
+		for at := range b.eachBit(0, blockWords) {
+			if !yield(n<<blockShift|uint64(at), s.lookup(b, uint16(at))) {
 				return
 			}
 		}
 	}
 }
 
-// in ranges over the bits that are set in the words from one to before the other.
-func (b *block) in(from, to int) iter.Seq[int] {
+// eachBit ranges over the bits that are set in the words from one to before the other.
+func (b *block) eachBit(from, to int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for w := from; w < to; w++ {
 			for word := b.bits[w]; word != 0; word &= word - 1 {
@@ -242,18 +242,18 @@ func (b *block) in(from, to int) iter.Seq[int] {
 	}
 }
 
-// Has tells whether the MEP is in the set.
-func (s *Set) Has(mep uint64) bool {
+// Contains tells whether the MEP is in the set.
+func (s *Set) Contains(mep uint64) bool {
 	b := s.blocks[mep>>blockShift]
-	return b != nil && b.bits[within(mep)/64]>>(mep%64)&1 == 1
+	return b != nil && b.bits[blockIndex(mep)/64]>>(mep%64)&1 == 1
 }
 
-// attempt is the highest attempt at the MEP that was added, and whether it is in the set at all.
-func (s *Set) attempt(mep uint64) (attempt uint32, ok bool) {
-	if !s.Has(mep) {
+// highestAttempt is the highest attempt at the MEP that was added, and whether it is in the set at all.
+func (s *Set) highestAttempt(mep uint64) (attempt uint32, ok bool) {
+	if !s.Contains(mep) {
 		return 0, false
 	}
-	return s.of(s.blocks[mep>>blockShift], within(mep)).attempt, true
+	return s.lookup(s.blocks[mep>>blockShift], blockIndex(mep)).attempt, true
 }
 
 // Packing is the number of events of a whole MEP.
@@ -265,8 +265,8 @@ func (s *Set) MEPs() uint64 { return s.meps }
 // Events is how many events they have.
 func (s *Set) Events() uint64 { return s.events }
 
-// order is the numbers of the blocks, in order.
-func (s *Set) order() []uint64 {
+// blockNumbers is the numbers of the blocks, in order.
+func (s *Set) blockNumbers() []uint64 {
 	numbers := make([]uint64, 0, len(s.blocks))
 	for n := range s.blocks {
 		numbers = append(numbers, n)
@@ -279,11 +279,11 @@ func (s *Set) order() []uint64 {
 // A stretch that goes on behind a block comes in two, one right behind the other.
 func (s *Set) ranges(yield func(from, to uint64) bool) {
 	p := uint64(s.packing)
-	for _, n := range s.order() {
+	for _, n := range s.blockNumbers() {
 		b, from, to := s.blocks[n], uint64(0), uint64(0)
 		for w, word := range b.bits {
 			first := (n<<blockShift + uint64(w)*64) * p
-			if word == ^uint64(0) && len(b.odd) == 0 {
+			if word == ^uint64(0) && len(b.exceptions) == 0 {
 				if first != to || from == to {
 					if from < to && !yield(from, to) {
 						return
@@ -293,7 +293,7 @@ func (s *Set) ranges(yield func(from, to uint64) bool) {
 				to = first + 64*p
 				continue
 			}
-			for at := range b.in(w, w+1) {
+			for at := range b.eachBit(w, w+1) {
 				begin := (n<<blockShift + uint64(at)) * p
 				if begin != to || from == to {
 					if from < to && !yield(from, to) {
@@ -301,7 +301,7 @@ func (s *Set) ranges(yield func(from, to uint64) bool) {
 					}
 					from = begin
 				}
-				to = begin + uint64(s.of(b, uint16(at)).events)
+				to = begin + uint64(s.lookup(b, uint16(at)).events)
 			}
 		}
 		if from < to && !yield(from, to) {
@@ -331,11 +331,11 @@ func (g *Gaps) add(from, to uint64, limit int) {
 	g.Ranges = append(g.Ranges, Range{From: from, To: to - 1})
 }
 
-// absent gives the stretches of the events 0 to before triggered that are not in the set, in order; of live data, of as
+// missingRanges gives the stretches of the events 0 to before triggered that are not in the set, in order; of live data, of as
 // many events as were triggered.
-func (s *Set) absent(triggered uint64) func(yield func(from, to uint64) bool) {
+func (s *Set) missingRanges(triggered uint64) func(yield func(from, to uint64) bool) {
 	if s.live {
-		return s.absentLive(triggered)
+		return s.missingRangesLive(triggered)
 	}
 	return func(yield func(from, to uint64) bool) {
 		next := uint64(0)
@@ -357,25 +357,25 @@ func (s *Set) absent(triggered uint64) func(yield func(from, to uint64) bool) {
 // Missing tells which of the events 0 to before triggered are not in the set; limit bounds how many ranges are listed.
 func (s *Set) Missing(triggered uint64, limit int) Gaps {
 	g := Gaps{Ranges: []Range{}}
-	for from, to := range s.absent(triggered) {
+	for from, to := range s.missingRanges(triggered) {
 		g.add(from, to, limit)
 	}
 	return g
 }
 
-// absentLive gives the stretches between MEPs that are in the set and are not neighbours. Numbers that front-ends left
+// missingRangesLive gives the stretches between MEPs that are in the set and are not neighbours. Numbers that front-ends left
 // out may be among them, but no more events than there can be; those behind the last MEP are only known by their
 // number.
-func (s *Set) absentLive(triggered uint64) func(yield func(from, to uint64) bool) {
+func (s *Set) missingRangesLive(triggered uint64) func(yield func(from, to uint64) bool) {
 	return func(yield func(from, to uint64) bool) {
-		mep, next, left := uint64(0), uint64(0), triggered-min(triggered, s.events)
-		for _, n := range s.order() {
+		mep, next, remaining := uint64(0), uint64(0), triggered-min(triggered, s.events)
+		for _, n := range s.blockNumbers() {
 			b := s.blocks[n]
-			for at := range b.in(0, blockWords) {
+			for at := range b.eachBit(0, blockWords) {
 				k, first := n<<blockShift|uint64(at), b.firstAt(uint16(at))
-				if k > mep && first > next && left > 0 {
-					from := first - min(left, first-next)
-					left -= first - from
+				if k > mep && first > next && remaining > 0 {
+					from := first - min(remaining, first-next)
+					remaining -= first - from
 					if !yield(from, first) {
 						return
 					}
@@ -383,8 +383,8 @@ func (s *Set) absentLive(triggered uint64) func(yield func(from, to uint64) bool
 				mep, next = k+1, first+uint64(b.eventsAt(uint16(at)))
 			}
 		}
-		if left > 0 {
-			yield(next, next+left)
+		if remaining > 0 {
+			yield(next, next+remaining)
 		}
 	}
 }
@@ -401,8 +401,8 @@ func (s *Set) End() (end uint64) {
 	return end
 }
 
-// beyond is how many events of the set are not below triggered.
-func (s *Set) beyond(triggered uint64) (n uint64) {
+// countBeyond is how many events of the set are not below triggered.
+func (s *Set) countBeyond(triggered uint64) (n uint64) {
 	if s.live {
 		return s.events - min(s.events, triggered)
 	}

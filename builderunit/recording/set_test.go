@@ -16,12 +16,12 @@ import (
 )
 
 // model is a set as a map, which is slow and plain.
-type model map[uint64]oddity
+type model map[uint64]exception
 
 func (m model) add(e Entry) bool {
 	o, ok := m[e.MEP]
 	if !ok || e.Attempt > o.attempt {
-		m[e.MEP] = oddity{e.Attempt, e.Events}
+		m[e.MEP] = exception{e.Attempt, e.Events}
 	}
 	return ok
 }
@@ -113,7 +113,7 @@ func sameSet(t must.TB, s *Set, m model) {
 		t.Fatalf("%d MEPs, %d events; want %d, %d", s.MEPs(), s.Events(), len(m), m.events())
 	}
 	for mep, o := range m {
-		if a, ok := s.attempt(mep); !ok || a != o.attempt {
+		if a, ok := s.highestAttempt(mep); !ok || a != o.attempt {
 			t.Fatalf("MEP %d: attempt %d %v, want %d", mep, a, ok, o.attempt)
 		}
 	}
@@ -154,7 +154,7 @@ func TestSetOfExceptionsTravelsInSmallPieces(t *testing.T) {
 	if err != nil || back.MEPs() != s.MEPs() || back.Events() != s.Events() || pieces != 4 {
 		t.Fatalf("%v after %d pieces: %v", back, pieces, err)
 	}
-	if a, ok := back.attempt(blockMEPs + 99); !ok || a != 4_000_000_000 {
+	if a, ok := back.highestAttempt(blockMEPs + 99); !ok || a != 4_000_000_000 {
 		t.Fatalf("attempt %d %v", a, ok)
 	}
 }
@@ -267,7 +267,7 @@ func FuzzSetReader(f *testing.F) {
 			events += to - from
 		}
 		for n, b := range s.blocks {
-			for range s.each(n, b) {
+			for range s.eachMEP(n, b) {
 				meps++
 			}
 		}

@@ -29,10 +29,10 @@ const (
 	pieceLive    = 2
 	// maxPiece is the most bytes of a piece. A gRPC message may have 4 MiB; smaller ones let others through between.
 	maxPiece = 64 << 10
-	// pieceHead and oddBytes are the most bytes of what stands before the words, and of an exception.
-	pieceHead = 1 + 10 + 2 + 2 + 3
-	oddBytes  = 3 + 5 + 5
-	liveBytes = 10 + 3 // and of the events of a MEP of live data
+	// pieceHeaderBytes and exceptionBytes are the most bytes of what stands before the words, and of an exception.
+	pieceHeaderBytes = 1 + 10 + 2 + 2 + 3
+	exceptionBytes   = 3 + 5 + 5
+	liveBytes        = 10 + 3 // and of the events of a MEP of live data
 
 	// A stretch of a piece has several blocks.
 	stretchShift  = 16
@@ -45,11 +45,11 @@ const (
 func (s *Set) Pieces() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		buf := make([]byte, 0, maxPiece)
-		for _, n := range s.order() {
+		for _, n := range s.blockNumbers() {
 			for from := 0; from < blockWords; {
-				to, odd := s.blocks[n].fitting(from)
+				to, odd := s.blocks[n].fitWords(from)
 				if odd >= 0 {
-					first, end := s.blocks[n].filled(from, to)
+					first, end := s.blocks[n].trimEmpty(from, to)
 					if buf = s.blocks[n].appendPiece(buf[:0], n, first, end, odd); !yield(buf) {
 						return
 					}
@@ -64,16 +64,16 @@ func (s *Set) Pieces() iter.Seq[[]byte] {
 	}
 }
 
-// fitting is how many words from one on fit into a piece, and how many exceptions they have; -1 that the words are
+// fitWords is how many words from one on fit into a piece, and how many exceptions they have; -1 that the words are
 // empty.
-func (b *block) fitting(from int) (to, odd int) {
-	room, any := maxPiece-pieceHead, false
+func (b *block) fitWords(from int) (to, odd int) {
+	budget, any := maxPiece-pieceHeaderBytes, false
 	for to = from; to < blockWords; to++ {
 		here := 0
-		for range b.exceptions(to, to+1) {
+		for range b.eachException(to, to+1) {
 			here++
 		}
-		if room -= 8 + here*oddBytes + b.liveIn(to)*liveBytes; room < 0 {
+		if budget -= 8 + here*exceptionBytes + b.liveMEPs(to)*liveBytes; budget < 0 {
 			break
 		}
 		odd += here
@@ -85,8 +85,8 @@ func (b *block) fitting(from int) (to, odd int) {
 	return to, odd
 }
 
-// filled leaves out the empty words on both sides of some that are not all empty: a segment of a backlog has few.
-func (b *block) filled(from, to int) (first, end int) {
+// trimEmpty leaves out the empty words on both sides of some that are not all empty: a segment of a backlog has few.
+func (b *block) trimEmpty(from, to int) (first, end int) {
 	for b.bits[from] == 0 {
 		from++
 	}
@@ -96,8 +96,8 @@ func (b *block) filled(from, to int) (first, end int) {
 	return from, to
 }
 
-// liveIn is how many MEPs of live data a word has.
-func (b *block) liveIn(word int) int {
+// liveMEPs is how many MEPs of live data a word has.
+func (b *block) liveMEPs(word int) int {
 	if b.live == nil {
 		return 0
 	}
@@ -119,7 +119,7 @@ func (b *block) appendPiece(buf []byte, n uint64, from, to, odd int) []byte {
 		buf = binary.LittleEndian.AppendUint64(buf, word)
 	}
 	last := from * 64
-	for at, o := range b.exceptions(from, to) {
+	for at, o := range b.eachException(from, to) {
 		buf = binary.AppendUvarint(buf, uint64(at-last))
 		buf = binary.AppendUvarint(buf, uint64(o.attempt))
 		buf = binary.AppendUvarint(buf, uint64(o.events))
@@ -129,7 +129,7 @@ func (b *block) appendPiece(buf []byte, n uint64, from, to, odd int) []byte {
 		return buf
 	}
 	end := uint64(0)
-	for at := range b.in(from, to) {
+	for at := range b.eachBit(from, to) {
 		first, events := b.firstAt(uint16(at)), uint64(b.eventsAt(uint16(at)))
 		buf = binary.AppendUvarint(buf, first-end) // modulo 2^64, in case that it is no larger
 		buf = binary.AppendUvarint(buf, events)
@@ -138,14 +138,14 @@ func (b *block) appendPiece(buf []byte, n uint64, from, to, odd int) []byte {
 	return buf
 }
 
-// exceptions ranges over those in the words from one to before the other.
-func (b *block) exceptions(from, to int) iter.Seq2[int, oddity] {
-	return func(yield func(int, oddity) bool) {
-		if len(b.odd) == 0 {
+// eachException ranges over those in the words from one to before the other.
+func (b *block) eachException(from, to int) iter.Seq2[int, exception] {
+	return func(yield func(int, exception) bool) {
+		if len(b.exceptions) == 0 {
 			return // as in most blocks
 		}
-		for at := range b.in(from, to) {
-			if o, ok := b.odd[uint16(at)]; ok && !yield(at, o) {
+		for at := range b.eachBit(from, to) {
+			if o, ok := b.exceptions[uint16(at)]; ok && !yield(at, o) {
 				return
 			}
 		}
@@ -165,12 +165,12 @@ func (e *pieceError) Error() string {
 // A SetReader puts a set together of the pieces that Pieces made. It believes no piece: each has to be whole, behind
 // the one before it, and within the limit.
 type SetReader struct {
-	set    *Set
-	limit  uint64 // events, exclusive
-	next   uint64 // the lowest word (MEP / 64) that may come
-	pieces int
-	done   bool
-	err    error
+	set      *Set
+	limit    uint64 // events, exclusive
+	nextWord uint64 // the lowest word (MEP / 64) that may come
+	pieces   int
+	done     bool
+	err      error
 }
 
 // NewSetReader reads a set of MEPs with packing events each, at least one, that has no event at limit or beyond. The
@@ -191,7 +191,7 @@ func (r *SetReader) Add(piece []byte) error {
 	if r.err != nil {
 		return r.err
 	}
-	if reason := r.take(piece); reason != "" {
+	if reason := r.readPiece(piece); reason != "" {
 		r.err = &pieceError{r.pieces, reason}
 	}
 	r.pieces++
@@ -206,8 +206,8 @@ func (r *SetReader) Set() (*Set, error) {
 	return r.set, r.err
 }
 
-// numbers reads so many uvarints from the front of b; nil says that they are not there.
-func numbers(b []byte, into ...*uint64) []byte {
+// readUvarints reads so many uvarints from the front of b; nil says that they are not there.
+func readUvarints(b []byte, into ...*uint64) []byte {
 	for _, to := range into {
 		v, n := binary.Uvarint(b)
 		if n <= 0 {
@@ -218,39 +218,39 @@ func numbers(b []byte, into ...*uint64) []byte {
 	return b[:len(b):len(b)]
 }
 
-func (r *SetReader) take(b []byte) (reason string) {
+func (r *SetReader) readPiece(b []byte) (reason string) {
 	switch {
 	case r.done:
 		return "it comes behind the end"
 	case len(b) == 0 || len(b) > maxPiece:
 		return fmt.Sprintf("it has %d bytes, 1 to %d are possible", len(b), maxPiece)
 	case b[0] == pieceEnd:
-		return r.end(b[1:])
+		return r.checkEnd(b[1:])
 	case b[0] != r.version():
 		return fmt.Sprintf("it is of version %d, where version %d belongs", b[0], r.version())
 	}
 	var n, from, words, odd uint64
-	b = numbers(b[1:], &n, &from, &words, &odd)
+	b = readUvarints(b[1:], &n, &from, &words, &odd)
 	switch {
 	case b == nil:
 		return "it ends within its first numbers"
 	case from >= stretchWords || words == 0 || words > stretchWords-from:
 		return fmt.Sprintf("words %d to before %d are not within a stretch of %d", from, from+words, stretchWords)
-	case n > math.MaxUint64>>stretchShift || n<<(stretchShift-6)+from < r.next:
+	case n > math.MaxUint64>>stretchShift || n<<(stretchShift-6)+from < r.nextWord:
 		return fmt.Sprintf("stretch %d comes behind a later one, or twice", n)
 	case uint64(len(b)) < 8*words:
 		return fmt.Sprintf("it has %d bytes of %d words", len(b), words)
 	case odd > 64*words:
 		return fmt.Sprintf("%d exceptions are more than %d MEPs", odd, 64*words)
-	case !r.below(n<<stretchShift + from*64):
+	case !r.belowLimit(n<<stretchShift + from*64):
 		return fmt.Sprintf("MEP %d is beyond the %d events that can be", n<<stretchShift+from*64, r.limit)
 	}
 	first := n<<stretchShift + from*64
-	r.next = first/64 + words
-	if reason := r.words(first, b[:8*words]); reason != "" {
+	r.nextWord = first/64 + words
+	if reason := r.readWords(first, b[:8*words]); reason != "" {
 		return reason
 	}
-	return r.details(first, first+64*words, b[8*words:], odd)
+	return r.readDetails(first, first+64*words, b[8*words:], odd)
 }
 
 func (r *SetReader) version() byte {
@@ -260,8 +260,8 @@ func (r *SetReader) version() byte {
 	return pieceVersion
 }
 
-// below says that the first event of a MEP is below the limit.
-func (r *SetReader) below(mep uint64) bool {
+// belowLimit says that the first event of a MEP is below the limit.
+func (r *SetReader) belowLimit(mep uint64) bool {
 	if r.set.live { // each has an event at least
 		return mep < r.limit
 	}
@@ -269,19 +269,19 @@ func (r *SetReader) below(mep uint64) bool {
 	return high == 0 && first < r.limit
 }
 
-// words takes the words of a piece, whose first MEP is given.
-func (r *SetReader) words(first uint64, words []byte) (reason string) {
+// readWords takes the words of a piece, whose first MEP is given.
+func (r *SetReader) readWords(first uint64, words []byte) (reason string) {
 	s := r.set
 	for mep := first; len(words) > 0; mep, words = mep+64, words[8:] {
 		word := binary.LittleEndian.Uint64(words)
 		if word == 0 {
 			continue
 		}
-		if !r.below(mep + uint64(63-bits.LeadingZeros64(word))) {
+		if !r.belowLimit(mep + uint64(63-bits.LeadingZeros64(word))) {
 			return fmt.Sprintf("it has MEPs beyond the %d events that can be", r.limit)
 		}
-		b, n := s.block(mep), bits.OnesCount64(word)
-		b.bits[within(mep)/64] = word
+		b, n := s.blockOf(mep), bits.OnesCount64(word)
+		b.bits[blockIndex(mep)/64] = word
 		b.n += uint32(n)
 		s.meps += uint64(n)
 		if !s.live {
@@ -291,13 +291,13 @@ func (r *SetReader) words(first uint64, words []byte) (reason string) {
 	return ""
 }
 
-// details takes what follows the words of a piece, which has the MEPs from one to before the other.
-func (r *SetReader) details(from, to uint64, rest []byte, odd uint64) (reason string) {
-	if rest, reason = r.exceptions(from, to, rest, odd); reason != "" {
+// readDetails takes what follows the words of a piece, which has the MEPs from one to before the other.
+func (r *SetReader) readDetails(from, to uint64, rest []byte, odd uint64) (reason string) {
+	if rest, reason = r.readExceptions(from, to, rest, odd); reason != "" {
 		return reason
 	}
 	if r.set.live {
-		if rest, reason = r.liveEvents(from, to, rest); reason != "" {
+		if rest, reason = r.readLiveEvents(from, to, rest); reason != "" {
 			return reason
 		}
 	}
@@ -307,16 +307,16 @@ func (r *SetReader) details(from, to uint64, rest []byte, odd uint64) (reason st
 	return ""
 }
 
-// exceptions takes so many exceptions of the MEPs from one to before the other.
-func (r *SetReader) exceptions(from, to uint64, rest []byte, count uint64) (left []byte, reason string) {
+// readExceptions takes so many exceptions of the MEPs from one to before the other.
+func (r *SetReader) readExceptions(from, to uint64, rest []byte, count uint64) (remaining []byte, reason string) {
 	s, mep := r.set, from
 	for i := range count {
 		var step, attempt, events uint64
-		rest = numbers(rest, &step, &attempt, &events)
+		rest = readUvarints(rest, &step, &attempt, &events)
 		switch {
 		case rest == nil:
 			return nil, "it ends within its exceptions"
-		case step >= to-mep || i > 0 && step == 0 || !s.Has(mep+step):
+		case step >= to-mep || i > 0 && step == 0 || !s.Contains(mep+step):
 			return nil, "an exception is of no MEP in it"
 		}
 		mep += step
@@ -326,11 +326,11 @@ func (r *SetReader) exceptions(from, to uint64, rest []byte, count uint64) (left
 		case attempt == firstAttempt && (s.live || events == uint64(s.packing)):
 			return nil, fmt.Sprintf("MEP %d is no exception", mep)
 		}
-		b := s.block(mep)
-		if b.odd == nil {
-			b.odd = map[uint16]oddity{}
+		b := s.blockOf(mep)
+		if b.exceptions == nil {
+			b.exceptions = map[uint16]exception{}
 		}
-		b.odd[within(mep)] = oddity{uint32(attempt), uint32(events)}
+		b.exceptions[blockIndex(mep)] = exception{uint32(attempt), uint32(events)}
 		if !s.live {
 			s.events -= uint64(s.packing) - events
 		}
@@ -338,19 +338,19 @@ func (r *SetReader) exceptions(from, to uint64, rest []byte, count uint64) (left
 	return rest, ""
 }
 
-// liveEvents takes the events of the MEPs of live data from one to before the other.
-func (r *SetReader) liveEvents(from, to uint64, rest []byte) (left []byte, reason string) {
+// readLiveEvents takes the events of the MEPs of live data from one to before the other.
+func (r *SetReader) readLiveEvents(from, to uint64, rest []byte) (remaining []byte, reason string) {
 	end := uint64(0)
 	for mep := from; mep < to; mep += 64 {
 		b := r.set.blocks[mep>>blockShift]
 		if b == nil {
 			continue
 		}
-		word := int(within(mep) / 64)
-		for i := range b.in(word, word+1) {
+		word := int(blockIndex(mep) / 64)
+		for i := range b.eachBit(word, word+1) {
 			at := uint16(i)
 			var step, events uint64
-			if rest = numbers(rest, &step, &events); rest == nil {
+			if rest = readUvarints(rest, &step, &events); rest == nil {
 				return nil, "it ends within the events of its MEPs"
 			}
 			first := end + step
@@ -359,7 +359,7 @@ func (r *SetReader) liveEvents(from, to uint64, rest []byte) (left []byte, reaso
 			}
 			b.setLive(at, first, uint32(events))
 			r.set.events += events
-			if o, ok := b.odd[at]; ok && uint64(o.events) != events {
+			if o, ok := b.exceptions[at]; ok && uint64(o.events) != events {
 				return nil, fmt.Sprintf("a MEP has %d events, and as an exception %d", events, o.events)
 			}
 		}
@@ -367,10 +367,10 @@ func (r *SetReader) liveEvents(from, to uint64, rest []byte) (left []byte, reaso
 	return rest, ""
 }
 
-// end holds the last piece against what came.
-func (r *SetReader) end(b []byte) (reason string) {
+// checkEnd holds the last piece against what came.
+func (r *SetReader) checkEnd(b []byte) (reason string) {
 	var packing, meps, events uint64
-	switch b = numbers(b, &packing, &meps, &events); {
+	switch b = readUvarints(b, &packing, &meps, &events); {
 	case b == nil || len(b) > 0:
 		return "it is not an end of a set"
 	case packing != uint64(r.set.packing):

@@ -38,7 +38,7 @@ func (e *damagedError) Unwrap() error { return e.Cause }
 // Load reads the manifest of a run. The error is a *damagedError where it is missing or no manifest.
 func Load(runDir string) (*Manifest, error) {
 	path := manifestPath(runDir)
-	data, err := readSmall(path)
+	data, err := readBounded(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, &damagedError{Path: path, What: "it does not exist", Cause: err}
@@ -52,8 +52,8 @@ func Load(runDir string) (*Manifest, error) {
 	return m, nil
 }
 
-// readSmall reads a file that a manifest may be, and no more of it than one may have.
-func readSmall(path string) ([]byte, error) {
+// readBounded reads a file that a manifest may be, and no more of it than one may have.
+func readBounded(path string) ([]byte, error) {
 	f, err := safeopen.OpenNoFollow(path)
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (s *Segment) check(builder int, format Format) error {
 
 // Update changes the manifest of a run: it is read, changed, and replaced as a whole, while its lock is held.
 func Update(runDir string, change func(*Manifest) error) error {
-	return underLock(runDir, func() error {
+	return withRunLock(runDir, func() error {
 		m, err := Load(runDir)
 		if err != nil {
 			return err
@@ -147,14 +147,14 @@ func store(runDir string, m *Manifest) error {
 	data = append(data, '\n')
 	err = replaceFile(manifestPath(runDir), data)
 	switch {
-	case full(err):
-		return useRoom(runDir, data, err) // what is left of the room stays: a verdict may be written twice
+	case isDiskFull(err):
+		return replaceFromReserve(runDir, data, err) // what is left of the room stays: a verdict may be written twice
 	case err != nil:
 		return err
 	case m.Verdict != nil:
-		return removeFile(roomPath(runDir))
-	case exists(roomPath(runDir)):
-		_ = keepRoom(runDir, len(data)) // the next time it may find room all the same
+		return removeFile(reservePath(runDir))
+	case exists(reservePath(runDir)):
+		_ = reserveManifest(runDir, len(data)) // the next time it may find room all the same
 	}
 	return nil
 }
@@ -221,8 +221,8 @@ func (m *Manifest) Builder(index int) *Builder {
 	return &m.Builders[at]
 }
 
-// List puts a closed segment in its place, instead of what stood there under its number.
-func (b *Builder) List(s Segment) {
+// AddSegment puts a closed segment in its place, instead of what stood there under its number.
+func (b *Builder) AddSegment(s Segment) {
 	at := 0
 	for ; at < len(b.Segments) && b.Segments[at].Number < s.Number; at++ {
 	}
@@ -233,8 +233,8 @@ func (b *Builder) List(s Segment) {
 	b.Segments[at] = s
 }
 
-// Lists says whether the segment stands in the manifest.
-func (m *Manifest) Lists(id SegmentID) bool {
+// HasSegment says whether the segment stands in the manifest.
+func (m *Manifest) HasSegment(id SegmentID) bool {
 	for i := range m.Builders {
 		for j := range m.Builders[i].Segments {
 			if m.Builders[i].Segments[j].Name == id.Name() {

@@ -52,13 +52,13 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("%d fragments of %s are missing", e.Fragments, sources)
 }
 
-// names says that the verdict names all sources as missing in a MEP.
-func (v *Verdict) names(mep uint64, sources []uint16) bool {
+// namesMissing says that the verdict names all sources as missing in a MEP.
+func (v *Verdict) namesMissing(mep uint64, sources []uint16) bool {
 	if v == nil {
 		return false
 	}
 	for _, s := range sources {
-		if !slices.ContainsFunc(v.Lacking, func(l Lacking) bool {
+		if !slices.ContainsFunc(v.UnitOutages, func(l UnitOutages) bool {
 			return l.FirstMEP <= mep && mep <= l.LastMEP && l.FirstSource <= int(s) && int(s) <= l.LastSource
 		}) {
 			return false
@@ -93,14 +93,14 @@ type RunVerification struct {
 	Claimed   uint64 `json:"events_claimed"`
 	// Missing is which triggered events are not in the files; Named how many of them the verdict names as missing, or as
 	// being in another directory of the run; Lost those that it does not name.
-	Missing Gaps   `json:"missing"`
-	Named   uint64 `json:"events_named_missing"`
-	Lost    Gaps   `json:"lost"`
-	// Found is events that the verdict names as missing and that are there: they were recovered after it was written.
+	Missing      Gaps   `json:"missing"`
+	NamedMissing uint64 `json:"events_named_missing"`
+	Lost         Gaps   `json:"lost"`
+	// FoundSince is events that the verdict names as missing and that are there: they were recovered after it was written.
 	// Strange is events that were never triggered.
-	Found   uint64 `json:"events_found_since"`
-	Strange uint64 `json:"events_never_triggered"`
-	IsGood  bool   `json:"closed"`
+	FoundSince     uint64 `json:"events_found_since"`
+	NeverTriggered uint64 `json:"events_never_triggered"`
+	IsGood         bool   `json:"closed"`
 
 	sound *Set
 }
@@ -121,7 +121,7 @@ func (v *Verification) Closed() bool {
 // Verify reads back what is recorded in dir: an output directory with runs, the directory of one run, or a merged file.
 // What it finds is in the Verification; an error says that it could not look.
 func Verify(ctx context.Context, dir string, o VerifyOptions) (*Verification, error) {
-	runs, err := recorded(dir)
+	runs, err := findRuns(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -136,8 +136,8 @@ func Verify(ctx context.Context, dir string, o VerifyOptions) (*Verification, er
 	return v, nil
 }
 
-// recorded is the runs in dir, at least one.
-func recorded(dir string) ([]string, error) {
+// findRuns is the runs in dir, at least one.
+func findRuns(dir string) ([]string, error) {
 	st, err := os.Stat(dir)
 	switch {
 	case err != nil:
@@ -163,7 +163,7 @@ func verifyRun(ctx context.Context, path string, o VerifyOptions) (r *RunVerific
 		DataRead: !o.Quick,
 		sound:    c.Set,
 	}
-	for _, s := range c.segments() {
+	for _, s := range c.allSegments() {
 		r.BytesFound += s.Bytes
 	}
 	if !o.Quick {
@@ -181,12 +181,12 @@ func verifyRun(ctx context.Context, path string, o VerifyOptions) (r *RunVerific
 		}
 		r.sound, r.MissingFragments = d.sound, d.missing
 	}
-	r.account()
+	r.balance()
 	return r, nil
 }
 
-// account holds the events that were found sound against the verdict.
-func (r *RunVerification) account() {
+// balance holds the events that were found sound against the verdict.
+func (r *RunVerification) balance() {
 	r.MEPs, r.EventsFound = r.sound.MEPs(), r.sound.Events()
 	v := r.Manifest.Verdict
 	if v == nil {
@@ -196,23 +196,23 @@ func (r *RunVerification) account() {
 	r.Concluded, r.Verdict, r.Triggered, r.Claimed = true, v.Verdict, v.EventsTriggered, v.EventsHere
 	r.Why, r.Losses = v.Why, v.Losses
 	r.Missing = r.sound.Missing(v.EventsTriggered, maxRanges)
-	r.Strange = r.sound.beyond(v.EventsTriggered)
-	here := r.EventsFound - r.Strange
-	r.Named = v.EventsTriggered - min(v.EventsTriggered, v.EventsHere)
-	r.Lost = r.lost(v)
+	r.NeverTriggered = r.sound.countBeyond(v.EventsTriggered)
+	here := r.EventsFound - r.NeverTriggered
+	r.NamedMissing = v.EventsTriggered - min(v.EventsTriggered, v.EventsHere)
+	r.Lost = r.lostEvents(v)
 	if here > v.EventsHere {
-		r.Found = here - v.EventsHere
+		r.FoundSince = here - v.EventsHere
 	}
-	r.IsGood = r.Count() == 0 && r.Lost.Events == 0 && r.Strange == 0
+	r.IsGood = r.ProblemCount() == 0 && r.Lost.Events == 0 && r.NeverTriggered == 0
 }
 
-// lost tells which events the verdict says are here, and are not. Where the verdict knows of other directories, or
+// lostEvents tells which events the verdict says are here, and are not. Where the verdict knows of other directories, or
 // names not all ranges, only their number is certain.
-func (r *RunVerification) lost(v *Verdict) Gaps {
+func (r *RunVerification) lostEvents(v *Verdict) Gaps {
 	lost := Gaps{Ranges: []Range{}}
 	if v.EventsHere == v.EventsOutput && v.MissingMore == 0 {
 		named := v.Missing
-		for from, to := range r.sound.absent(v.EventsTriggered) {
+		for from, to := range r.sound.missingRanges(v.EventsTriggered) {
 			for from < to {
 				for len(named) > 0 && named[0].To < from {
 					named = named[1:]
@@ -230,7 +230,7 @@ func (r *RunVerification) lost(v *Verdict) Gaps {
 			}
 		}
 	}
-	if missing := v.EventsHere - min(v.EventsHere, r.EventsFound-r.Strange); missing > lost.Events {
+	if missing := v.EventsHere - min(v.EventsHere, r.EventsFound-r.NeverTriggered); missing > lost.Events {
 		lost.Events = missing
 	}
 	return lost

@@ -76,8 +76,8 @@ func TestVerifyFindsAnyChangedByte(t *testing.T) {
 						hit = e
 					}
 				}
-				want := *hit.events()
-				if got.IsGood || got.Lost.Events != 4 || got.Lost.Ranges[0] != want || got.Count() != 1 {
+				want := *hit.eventRange()
+				if got.IsGood || got.Lost.Events != 4 || got.Lost.Ranges[0] != want || got.ProblemCount() != 1 {
 					t.Fatalf("byte %d of MEP %d:\n%s", at, hit.MEP, said(got))
 				}
 			}
@@ -103,7 +103,7 @@ func TestVerifyParsesWhatTheChecksumsProve(t *testing.T) {
 			s.Events, s.LastEvent = 8, 7
 			r.verdict(8, 8)
 			got := verified(t, r.done(), VerifyOptions{})
-			if got.IsGood || got.Count() != 1 || !got.Builders[0].Segments[0].Problems.has(WrongContent) ||
+			if got.IsGood || got.ProblemCount() != 1 || !got.Builders[0].Segments[0].Problems.contains(WrongContent) ||
 				got.Lost.Events != 4 {
 				t.Fatal(said(got))
 			}
@@ -170,8 +170,8 @@ func TestAnIndexProvesNoMoreMEPsThanThereAreBytes(t *testing.T) {
 		r.verdict(rigPacking, rigPacking)
 		for _, quick := range []bool{false, true} {
 			got := verified(t, r.done(), VerifyOptions{Quick: quick})
-			if got.IsGood || got.MEPs != 1 || got.Count() != empty || !match("has no bytes", said(got)) {
-				t.Errorf("live %v, quick %v: %d MEPs, %d problems\n%s", live, quick, got.MEPs, got.Count(), said(got))
+			if got.IsGood || got.MEPs != 1 || got.ProblemCount() != empty || !match("has no bytes", said(got)) {
+				t.Errorf("live %v, quick %v: %d MEPs, %d problems\n%s", live, quick, got.MEPs, got.ProblemCount(), said(got))
 			}
 		}
 		_, err := Merge(t.Context(), r.dir, filepath.Join(t.TempDir(), "x.mep"), MergeOptions{})

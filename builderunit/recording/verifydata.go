@@ -55,14 +55,14 @@ type dataReader struct {
 // sound.
 func readData(ctx context.Context, c *Contents, content Content, o VerifyOptions) (*dataReader, error) {
 	d := &dataReader{c: c, content: content, sound: c.Manifest.newSet()}
-	if c.gone != nil {
-		d.sound.Union(c.gone) // they were sound when they were drained
+	if c.removedMEPs != nil {
+		d.sound.Union(c.removedMEPs) // they were sound when they were drained
 	}
 	if o.Progress != nil {
 		d.progress = func(done, total int64) { o.Progress(c.Dir, done, total) }
 	}
 	var pieces []*piece
-	for _, s := range c.segments() {
+	for _, s := range c.allSegments() {
 		d.total += s.Bytes
 		n := min(s.Bytes/pieceBytes+1, s.count)
 		for i := range n {
@@ -77,7 +77,7 @@ func readData(ctx context.Context, c *Contents, content Content, o VerifyOptions
 	group, reading := errgroup.WithContext(ctx)
 	group.SetLimit(o.Parallel)
 	for _, p := range pieces {
-		group.Go(func() error { return d.read(reading, p) })
+		group.Go(func() error { return d.readPiece(reading, p) })
 	}
 	err := cmp.Or(group.Wait(), context.Cause(ctx))
 	for _, p := range pieces {
@@ -89,8 +89,8 @@ func readData(ctx context.Context, c *Contents, content Content, o VerifyOptions
 	return d, err
 }
 
-// read goes through a piece.
-func (d *dataReader) read(ctx context.Context, p *piece) error {
+// readPiece goes through a piece.
+func (d *dataReader) readPiece(ctx context.Context, p *piece) error {
 	if ctx.Err() != nil {
 		return ctx.Err() // another piece cannot be read
 	}
@@ -100,18 +100,18 @@ func (d *dataReader) read(ctx context.Context, p *piece) error {
 		f, err = safeopen.OpenNoFollow(filepath.Join(d.c.Dir, s.ID.Name())) // it has been closed meanwhile
 	}
 	if err != nil {
-		d.unopened(p, s.Name, err)
+		d.reportUnopened(p, s.Name, err)
 		return nil
 	}
 	defer func() { _ = f.Close() }()
 	x, err := openIndex(s.index)
 	if err != nil {
-		d.unopened(p, s.indexName(), err)
+		d.reportUnopened(p, s.indexName(), err)
 		return nil
 	}
 	defer func() { _ = x.close() }()
-	w := &summed{f: f}
-	if err := w.startBehind(ctx, x, p.from, d.c.Manifest, s.size); err != nil {
+	w := &crcReader{f: f}
+	if err := w.seekBehind(ctx, x, p.from, d.c.Manifest, s.size); err != nil {
 		return err
 	}
 	batch := make([]Entry, 0, batchMEPs)
@@ -119,20 +119,20 @@ func (d *dataReader) read(ctx context.Context, p *piece) error {
 		if !ok || e.Offset < w.end || !d.usable(e, s) {
 			return nil // Read has named it
 		}
-		sound, err := d.entry(ctx, p, w, e)
+		sound, err := d.checkEntry(ctx, p, w, e)
 		if err != nil {
 			return err
 		}
 		if sound {
 			batch = append(batch, *e)
 		}
-		if len(batch) == cap(batch) || w.unsaid > pieceBytes/16 {
-			d.add(batch, w)
+		if len(batch) == cap(batch) || w.unreported > pieceBytes/16 {
+			d.addSound(batch, w)
 			batch = batch[:0]
 		}
 		return nil
 	})
-	d.add(batch, w)
+	d.addSound(batch, w)
 	if err != nil && ctx.Err() == nil {
 		p.problems.add(Unreadable, s.Name, nil, "%v", err)
 		return nil
@@ -140,16 +140,16 @@ func (d *dataReader) read(ctx context.Context, p *piece) error {
 	return err
 }
 
-// unopened tells of a file that could not be opened, unless a second filter has drained its segment meanwhile: the MEPs
+// reportUnopened tells of a file that could not be opened, unless a second filter has drained its segment meanwhile: the MEPs
 // were sound then.
-func (d *dataReader) unopened(p *piece, file string, err error) {
+func (d *dataReader) reportUnopened(p *piece, file string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if errors.Is(err, fs.ErrNotExist) && p.s.Drained { // since another piece of it was to be read
 		return
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		if meps := d.c.drained(p.s); meps != nil {
+		if meps := d.c.drainedSet(p.s); meps != nil {
 			d.sound.Union(meps)
 			return
 		}
@@ -159,41 +159,41 @@ func (d *dataReader) unopened(p *piece, file string, err error) {
 
 // usable says that an entry can be of this run, and of this file.
 func (d *dataReader) usable(e *Entry, s *SegmentContents) bool {
-	return e.fits(d.c.Manifest) == nil && e.End() <= s.size
+	return e.checkAgainst(d.c.Manifest) == nil && e.End() <= s.size
 }
 
-// add puts sound MEPs into the set, and tells how far the reading is.
-func (d *dataReader) add(batch []Entry, w *summed) {
+// addSound puts sound MEPs into the set, and tells how far the reading is.
+func (d *dataReader) addSound(batch []Entry, w *crcReader) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, e := range batch {
 		d.sound.Add(e)
 	}
-	d.done += w.unsaid
-	w.unsaid = 0
+	d.done += w.unreported
+	w.unreported = 0
 	if d.progress != nil {
 		d.progress(d.done, d.total)
 	}
 }
 
-// entry checks the bytes of one MEP. An error is of reading.
-func (d *dataReader) entry(ctx context.Context, p *piece, w *summed, e *Entry) (sound bool, err error) {
-	whole := e.Offset == w.end
+// checkEntry checks the bytes of one MEP. An error is of reading.
+func (d *dataReader) checkEntry(ctx context.Context, p *piece, w *crcReader, e *Entry) (sound bool, err error) {
+	contiguous := e.Offset == w.end
 	data, crc, err := w.read(ctx, e)
 	if err != nil {
 		return false, err
 	}
 	if crc != e.CRC {
 		where := ""
-		if !whole {
+		if !contiguous {
 			where = ", or those before it,"
 		}
-		p.problems.add(DamagedData, p.s.Name, e.events(), "the bytes of MEP %d at offset %d%s have been changed: "+
+		p.problems.add(DamagedData, p.s.Name, e.eventRange(), "the bytes of MEP %d at offset %d%s have been changed: "+
 			"the CRC-32C up to its end is %08x, the index says %08x", e.MEP, e.Offset, where, crc, e.CRC)
 		return false, nil
 	}
 	if err := checkFormat(p.s.ID.Format, e, data); err != nil {
-		p.problems.add(WrongContent, p.s.Name, e.events(), "MEP %d at offset %d: %v", e.MEP, e.Offset, err)
+		p.problems.add(WrongContent, p.s.Name, e.eventRange(), "MEP %d at offset %d: %v", e.MEP, e.Offset, err)
 		return false, nil
 	}
 	if d.content == nil {
@@ -211,32 +211,32 @@ func (d *dataReader) compare(p *piece, e *Entry, data []byte) (sound bool) {
 	}
 	switch {
 	case err == nil:
-	case missing != nil && d.c.Manifest.Verdict.names(e.MEP, missing.Sources):
+	case missing != nil && d.c.Manifest.Verdict.namesMissing(e.MEP, missing.Sources):
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.missing += missing.Fragments
 	default:
-		p.problems.add(kind, p.s.Name, e.events(), "MEP %d at offset %d: %v", e.MEP, e.Offset, err)
+		p.problems.add(kind, p.s.Name, e.eventRange(), "MEP %d at offset %d: %v", e.MEP, e.Offset, err)
 	}
 	return err == nil || missing != nil
 }
 
-// summed reads a file of data from front to back, with its running CRC.
-type summed struct {
-	f      io.ReaderAt
-	buf    []byte
-	at     int64 // offset of buf
-	end    int64 // of what the CRC covers
-	crc    uint32
-	unsaid int64 // bytes read since the last report
+// crcReader reads a file of data from front to back, with its running CRC.
+type crcReader struct {
+	f          io.ReaderAt
+	buf        []byte
+	bufOffset  int64 // offset of buf
+	end        int64 // of what the CRC covers
+	crc        uint32
+	unreported int64 // bytes read since the last report
 }
 
-// startBehind sets the CRC to that of everything before entry from.
-func (w *summed) startBehind(ctx context.Context, x *indexFile, from int64, m *Manifest, size int64) error {
+// seekBehind sets the CRC to that of everything before entry from.
+func (w *crcReader) seekBehind(ctx context.Context, x *indexFile, from int64, m *Manifest, size int64) error {
 	for i := from - 1; i >= 0; i-- {
 		found := false
 		err := x.scan(ctx, i, i+1, func(_ int64, e *Entry, ok bool) error {
-			if found = ok && e.fits(m) == nil && e.End() <= size; found {
+			if found = ok && e.checkAgainst(m) == nil && e.End() <= size; found {
 				w.end, w.crc = e.End(), e.CRC
 			}
 			return nil
@@ -250,7 +250,7 @@ func (w *summed) startBehind(ctx context.Context, x *indexFile, from int64, m *M
 
 // read gives the bytes of e, good until the next call, and the CRC up to their end. What stands before them and is of
 // no MEP is taken into the CRC. The next entry goes on from the CRC in the index, so that damage is named once.
-func (w *summed) read(ctx context.Context, e *Entry) (data []byte, crc uint32, err error) {
+func (w *crcReader) read(ctx context.Context, e *Entry) (data []byte, crc uint32, err error) {
 	if err := w.sumTo(ctx, e.Offset); err != nil {
 		return nil, 0, err
 	}
@@ -260,12 +260,12 @@ func (w *summed) read(ctx context.Context, e *Entry) (data []byte, crc uint32, e
 	}
 	crc = crc32c.Add(w.crc, data)
 	w.end, w.crc = e.End(), e.CRC
-	w.unsaid += e.Length
+	w.unreported += e.Length
 	return data, crc, nil
 }
 
 // sumTo takes the bytes up to an offset into the CRC.
-func (w *summed) sumTo(ctx context.Context, offset int64) error {
+func (w *crcReader) sumTo(ctx context.Context, offset int64) error {
 	for w.end < offset {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -281,8 +281,8 @@ func (w *summed) sumTo(ctx context.Context, offset int64) error {
 }
 
 // bytes gives n bytes at offset.
-func (w *summed) bytes(offset, n int64) ([]byte, error) {
-	if from := offset - w.at; from >= 0 && from+n <= int64(len(w.buf)) {
+func (w *crcReader) bytes(offset, n int64) ([]byte, error) {
+	if from := offset - w.bufOffset; from >= 0 && from+n <= int64(len(w.buf)) {
 		return w.buf[from : from+n], nil
 	}
 	size := max(n, readBytes)
@@ -290,7 +290,7 @@ func (w *summed) bytes(offset, n int64) ([]byte, error) {
 		w.buf = make([]byte, size)
 	}
 	got, err := w.f.ReadAt(w.buf[:size], offset)
-	w.buf, w.at = w.buf[:got], offset
+	w.buf, w.bufOffset = w.buf[:got], offset
 	if int64(got) < n {
 		if err == nil || errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF

@@ -20,34 +20,36 @@ import (
 
 // BacklogStats are the counters of a Backlog, as it was seen last.
 type BacklogStats struct {
-	Bytes    uint64        `count:"backlog_bytes" kind:"level" unit:"bytes" help:"bytes of the disk backlog, drained segments that stay included"`
-	Segments int           `count:"backlog_segments" kind:"level" help:"segments of the disk backlog that are not drained, the open one included"`
-	Oldest   time.Duration `count:"backlog_oldest_us" kind:"max" help:"age of the oldest segment of the disk backlog that is not drained"`
-	Held     time.Duration `count:"backlog_held_us" help:"time that MEPs waited since the disk backlog was full"`
-	Drained  uint64        `count:"backlog_drained" help:"segments that the second filter has drained"`
-	Accepted uint64        `count:"backlog_accepted" help:"events that the second filter accepted"`
-	Rejected uint64        `count:"backlog_rejected" help:"events that the second filter rejected"`
-	Carried  uint64        `count:"backlog_carried" help:"events that the second filter rejected, and that were kept since another event of their MEP was"`
-	Passed   uint64        `count:"backlog_passed" help:"events that the second filter let pass: by time-out, failed, or found when it was started again"`
-	Copies   uint64        `count:"backlog_copies" help:"events of the disk backlog that were built twice and judged once"`
-	Damaged  uint64        `count:"backlog_damaged" help:"events of the disk backlog whose bytes were changed on the disk"`
+	Bytes        uint64        `count:"backlog_bytes" kind:"level" unit:"bytes" help:"bytes of the disk backlog, drained segments that stay included"`
+	Segments     int           `count:"backlog_segments" kind:"level" help:"segments of the disk backlog that are not drained, the open one included"`
+	OldestAge    time.Duration `count:"backlog_oldest_us" kind:"max" help:"age of the oldest segment of the disk backlog that is not drained"`
+	WaitTime     time.Duration `count:"backlog_held_us" help:"time that MEPs waited since the disk backlog was full"`
+	Drained      uint64        `count:"backlog_drained" help:"segments that the second filter has drained"`
+	Accepted     uint64        `count:"backlog_accepted" help:"events that the second filter accepted"`
+	Rejected     uint64        `count:"backlog_rejected" help:"events that the second filter rejected"`
+	RejectedKept uint64        `count:"backlog_carried" help:"events that the second filter rejected, and that were kept since another event of their MEP was"`
+	Passed       uint64        `count:"backlog_passed" help:"events that the second filter let pass: by time-out, failed, or found when it was started again"`
+	Copies       uint64        `count:"backlog_copies" help:"events of the disk backlog that were built twice and judged once"`
+	Damaged      uint64        `count:"backlog_damaged" help:"events of the disk backlog whose bytes were changed on the disk"`
 }
 
 // backlogGate is the pure core: whether there is room for one more MEP.
 type backlogGate struct {
-	bound   int64  // bytes; immutable
-	seen    int64  // in the files at the last look
-	written uint64 // until then
-	ending  bool   // what is built is written, whatever room there is
+	bound         int64  // bytes; immutable
+	fileBytes     int64  // in the files at the last look
+	writtenAtLook uint64 // until then
+	ending        bool   // what is built is written, whatever room there is
 }
 
-// full says whether a MEP has to wait, after so many bytes were written in all.
-func (g *backlogGate) full(written uint64) bool {
-	return !g.ending && g.seen+int64(written-min(written, g.written)) >= g.bound
+// isFull says whether a MEP has to wait, after so many bytes were written in all.
+func (g *backlogGate) isFull(written uint64) bool {
+	return !g.ending && g.fileBytes+int64(written-min(written, g.writtenAtLook)) >= g.bound
 }
 
-// look takes what is in the files. written was asked before they were looked at, so nothing is left out.
-func (g *backlogGate) look(seen int64, written uint64) { g.seen, g.written = seen, written }
+// update takes what is in the files. written was asked before they were looked at, so nothing is left out.
+func (g *backlogGate) update(seen int64, written uint64) {
+	g.fileBytes, g.writtenAtLook = seen, written
+}
 
 // Backlog is the sink that records a run for a second filter, and waits while that has too much to drain.
 type Backlog struct {
@@ -57,26 +59,26 @@ type Backlog struct {
 	quit   chan struct{}
 	done   chan struct{}
 
-	mu    sync.Mutex // guards what follows
-	gate  backlogGate
-	room  sync.Cond // the gate has changed; of mu
-	stats BacklogStats
-	over  bool
-	told  bool // that it is full
-	blind bool // it was told that the directory cannot be looked at
+	mu               sync.Mutex // guards what follows
+	gate             backlogGate
+	gateChanged      sync.Cond // the gate has changed; of mu
+	stats            BacklogStats
+	stopped          bool
+	warnedFull       bool // that it is full
+	warnedUnreadable bool // it was told that the directory cannot be looked at
 }
 
-// backlogLook is how often the directory is looked at. A choice: it is 5 readings of a directory a second.
-const backlogLook = 200 * time.Millisecond
+// backlogRefreshInterval is how often the directory is looked at. A choice: it is 5 readings of a directory a second.
+const backlogRefreshInterval = 200 * time.Millisecond
 
 // NewBacklog bounds the bytes of a builder unit in a recording, which is its own from now on.
 func NewBacklog(to *Segments, bound int64, log *slog.Logger) (*Backlog, error) {
 	if err := recording.ReserveLedger(to.c.Dir); err != nil {
-		return nil, errors.Join(failed(to.c.Dir, "reserve room for the ledger of the second filter", err), to.Abort())
+		return nil, errors.Join(wrapError(to.c.Dir, "reserve room for the ledger of the second filter", err), to.Abort())
 	}
 	m, err := recording.Load(to.c.Dir)
 	if err != nil {
-		return nil, errors.Join(failed(to.c.Dir, "read the manifest", err), to.Abort())
+		return nil, errors.Join(wrapError(to.c.Dir, "read the manifest", err), to.Abort())
 	}
 	b := &Backlog{
 		Segments: to,
@@ -86,112 +88,112 @@ func NewBacklog(to *Segments, bound int64, log *slog.Logger) (*Backlog, error) {
 		done:     make(chan struct{}),
 		gate:     backlogGate{bound: bound},
 	}
-	b.room.L = &b.mu
-	b.look()
+	b.gateChanged.L = &b.mu
+	b.refresh()
 	go b.watch()
 	return b, nil
 }
 
 // Write records the MEP, after it has waited for room.
 func (b *Backlog) Write(ctx context.Context, m Meta, mep []byte) error {
-	if err := b.wait(ctx); err != nil {
+	if err := b.waitForSpace(ctx); err != nil {
 		return err
 	}
 	return b.Segments.Write(ctx, m, mep)
 }
 
-// wait waits while the backlog is full.
-func (b *Backlog) wait(ctx context.Context) error {
+// waitForSpace waits while the backlog is full.
+func (b *Backlog) waitForSpace(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.gate.full(b.Segments.Written()) {
+	if !b.gate.isFull(b.Segments.Written()) {
 		return nil
 	}
-	if !b.told {
-		b.told = true
+	if !b.warnedFull {
+		b.warnedFull = true
 		b.log.Warn("the disk backlog is full: built events wait for the second filter", "output", b.c.Dir)
 	}
 	defer context.AfterFunc(ctx, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.room.Broadcast()
+		b.gateChanged.Broadcast()
 	})()
 	from := time.Now()
-	defer func() { b.stats.Held += time.Since(from) }()
-	for b.gate.full(b.Segments.Written()) && !b.over {
+	defer func() { b.stats.WaitTime += time.Since(from) }()
+	for b.gate.isFull(b.Segments.Written()) && !b.stopped {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err := b.failed(); err != nil {
+		if err := b.failure(); err != nil {
 			return err
 		}
-		b.room.Wait()
+		b.gateChanged.Wait()
 	}
-	if b.over {
-		return failed(b.c.Dir, "write", errClosed)
+	if b.stopped {
+		return wrapError(b.c.Dir, "write", errClosed)
 	}
 	return nil
 }
 
-// Ending lets what is built be written even if the backlog is full: the run ends, and has a few MEPs yet.
-func (b *Backlog) Ending() {
+// LiftBound lets what is built be written even if the backlog is full: the run ends, and has a few MEPs yet.
+func (b *Backlog) LiftBound() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.gate.ending = true
-	b.room.Broadcast()
+	b.gateChanged.Broadcast()
 }
 
 // watch looks until the end.
 func (b *Backlog) watch() {
 	defer close(b.done)
-	tick := time.NewTicker(backlogLook)
+	tick := time.NewTicker(backlogRefreshInterval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-b.quit:
 			return
 		case <-tick.C:
-			b.look()
+			b.refresh()
 		}
 	}
 }
 
-// look sees how large the backlog is, and what became of it.
-func (b *Backlog) look() {
+// refresh sees how large the backlog is, and what became of it.
+func (b *Backlog) refresh() {
 	written := b.Segments.Written()
-	files, err := recording.FilesOf(b.c.Dir)
+	files, err := recording.ReadFiles(b.c.Dir)
 	if err == nil {
-		err = b.ledger.Look()
+		err = b.ledger.Refresh()
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err != nil {
-		if !b.blind {
+		if !b.warnedUnreadable {
 			b.log.Warn("the disk backlog cannot be looked at", "output", b.c.Dir, "err", err)
 		}
-		b.blind = true
-		b.room.Broadcast() // who waits looks whether the output has failed
+		b.warnedUnreadable = true
+		b.gateChanged.Broadcast() // who waits looks whether the output has failed
 		return
 	}
-	b.blind = false
-	held, _ := files.Held(b.c.Builder)
-	b.gate.look(held, written)
-	b.count(&files, held)
-	b.room.Broadcast()
+	b.warnedUnreadable = false
+	held, _ := files.BuilderTotal(b.c.Builder)
+	b.gate.update(held, written)
+	b.updateStats(&files, held)
+	b.gateChanged.Broadcast()
 }
 
-// count makes the counters of what was seen. The caller holds mu.
-func (b *Backlog) count(files *recording.Files, held int64) {
-	sum, drained := b.ledger.Sum(b.c.Builder)
-	now := BacklogStats{Bytes: uint64(held), Held: b.stats.Held, Drained: drained}
+// updateStats makes the counters of what was seen. The caller holds mu.
+func (b *Backlog) updateStats(files *recording.Files, held int64) {
+	sum, drained := b.ledger.BuilderTotal(b.c.Builder)
+	now := BacklogStats{Bytes: uint64(held), WaitTime: b.stats.WaitTime, Drained: drained}
 	now.Accepted, now.Rejected, now.Copies, now.Damaged = sum.Accepted, sum.Rejected, sum.Copies, sum.Damaged
-	now.Carried = sum.Carried
+	now.RejectedKept = sum.RejectedKept
 	now.Passed = sum.TimedOut + sum.Failed + sum.Found
 	var oldest time.Time
-	for _, of := range []map[string]recording.OnDisk{files.Closed, files.Open} {
+	for _, of := range []map[string]recording.DataFile{files.Closed, files.Open} {
 		for name, f := range of {
 			id, _, _ := recording.ParseSegment(name)
-			if b.ledger.Named(name) || id.Builder != b.c.Builder {
+			if b.ledger.HasName(name) || id.Builder != b.c.Builder {
 				continue
 			}
 			now.Segments++
@@ -201,7 +203,7 @@ func (b *Backlog) count(files *recording.Files, held int64) {
 		}
 	}
 	if !oldest.IsZero() {
-		now.Oldest = max(0, b.c.Now().Sub(oldest))
+		now.OldestAge = max(0, b.c.Now().Sub(oldest))
 	}
 	b.stats = now
 }
@@ -223,23 +225,23 @@ func (b *Backlog) Written() uint64 {
 
 // Finish closes the last segment.
 func (b *Backlog) Finish() (Result, error) {
-	b.end()
-	defer b.look()
+	b.stop()
+	defer b.refresh()
 	return b.Segments.Finish()
 }
 
 // Abort closes the last segment likewise.
 func (b *Backlog) Abort() error {
-	b.end()
+	b.stop()
 	return b.Segments.Abort()
 }
 
-// end stops looking, and lets a Write that waits go on.
-func (b *Backlog) end() {
+// stop stops looking, and lets a Write that waits go on.
+func (b *Backlog) stop() {
 	b.mu.Lock()
-	over := b.over
-	b.over = true
-	b.room.Broadcast()
+	over := b.stopped
+	b.stopped = true
+	b.gateChanged.Broadcast()
 	b.mu.Unlock()
 	if !over {
 		close(b.quit)

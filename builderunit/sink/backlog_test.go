@@ -16,25 +16,25 @@ import (
 
 func TestBacklogGate(t *testing.T) {
 	g := backlogGate{bound: 100}
-	g.look(50, 1000)
+	g.update(50, 1000)
 	for _, tt := range []struct {
 		written uint64
 		full    bool
 	}{{1000, false}, {1049, false}, {1050, true}, {999, false}} {
-		if g.full(tt.written) != tt.full {
+		if g.isFull(tt.written) != tt.full {
 			t.Errorf("%d bytes: %v", tt.written, !tt.full)
 		}
 	}
-	g.look(100, 1050) // all of it is there, and nobody has drained
-	if !g.full(1050) {
+	g.update(100, 1050) // all of it is there, and nobody has drained
+	if !g.isFull(1050) {
 		t.Error("there is no room")
 	}
-	g.look(20, 1050)
-	if g.full(1129) || !g.full(1130) {
+	g.update(20, 1050)
+	if g.isFull(1129) || !g.isFull(1130) {
 		t.Error("there is room for 80 bytes")
 	}
 	g.ending = true
-	if g.full(1 << 40) {
+	if g.isFull(1 << 40) {
 		t.Error("what is built is written at the end")
 	}
 }
@@ -62,7 +62,7 @@ func fill(t *testing.T, b *Backlog) (k uint64, waits <-chan error, leave context
 		m, mep := buildMEP(t, p, k, testPacking, 0)
 		m.Attempt = 1
 		b.mu.Lock()
-		full := b.gate.full(b.Segments.Written())
+		full := b.gate.isFull(b.Segments.Written())
 		b.mu.Unlock()
 		if full {
 			done := make(chan error, 1)
@@ -80,9 +80,9 @@ func fill(t *testing.T, b *Backlog) (k uint64, waits <-chan error, leave context
 func awaitWait(b *Backlog) {
 	for until := time.Now().Add(patiently.Long); time.Now().Before(until); time.Sleep(time.Millisecond) {
 		b.mu.Lock()
-		told := b.told
+		waiting := b.warnedFull
 		b.mu.Unlock()
-		if told {
+		if waiting {
 			return
 		}
 	}
@@ -98,12 +98,12 @@ func TestBacklogWaitsForTheSecondFilter(t *testing.T) {
 	must.OK(t, err)
 	l := recording.NewLedger(r.runDir, m)
 	must.OK(t, l.Open())
-	must.OK(t, l.Begin([]recording.Place{}))
+	must.OK(t, l.SetDestinations([]recording.Destination{}))
 	for m.Builder(0).Segments == nil || len(m.Builder(0).Segments) < 2 {
 		m, err = recording.Load(r.runDir)
 		must.OK(t, err)
 	}
-	b.look()
+	b.refresh()
 	if s := b.BacklogStats(); s.Bytes < 8000 || s.Segments < 3 || s.Drained > 0 {
 		t.Errorf("%+v", s)
 	}
@@ -113,11 +113,11 @@ func TestBacklogWaitsForTheSecondFilter(t *testing.T) {
 	default:
 	}
 	for _, s := range m.Builder(0).Segments {
-		must.OK(t, l.Append(recording.Drained{
-			Segment: s.Name,
-			CRC:     s.CRC,
-			MEPs:    s.MEPs,
-			Decided: recording.Decided{Accepted: 1, Rejected: 2, Failed: 3, Found: 4},
+		must.OK(t, l.Append(recording.DrainedSegment{
+			Segment:   s.Name,
+			CRC:       s.CRC,
+			MEPs:      s.MEPs,
+			Decisions: recording.Decisions{Accepted: 1, Rejected: 2, Failed: 3, Found: 4},
 		}, recording.NewSet(testPacking)))
 		must.OK(t, l.Remove(s))
 	}
@@ -126,7 +126,7 @@ func TestBacklogWaitsForTheSecondFilter(t *testing.T) {
 	_, err = b.Finish()
 	must.OK(t, err)
 	n := uint64(len(m.Builder(0).Segments))
-	if s := b.BacklogStats(); s.Drained != n || s.Accepted != n || s.Rejected != 2*n || s.Passed != 7*n || s.Held == 0 {
+	if s := b.BacklogStats(); s.Drained != n || s.Accepted != n || s.Rejected != 2*n || s.Passed != 7*n || s.WaitTime == 0 {
 		t.Errorf("%+v", s)
 	}
 	for _, name := range []string{m.Builder(0).Segments[0].Name} {
@@ -151,7 +151,7 @@ func TestBacklogEndsItsWaits(t *testing.T) {
 		_, b := newTestBacklog(t, 10_000)
 		k, waits, leave := fill(t, b)
 		defer leave()
-		b.Ending()
+		b.LiftBound()
 		must.OK(t, patiently.Receive(t, waits, "the MEP still waits"))
 		got, err := b.Finish()
 		must.OK(t, err)

@@ -17,27 +17,27 @@ import (
 // writing goes on.
 type Buffer struct {
 	// immutable; the sink closes it
-	w     *shmem.Writer
-	slots *shmem.Slots // that it lends blocks of; nil: it copies
-	most  int          // blocks that it lends at a time; others may lend of the same slots
+	w       *shmem.Writer
+	slots   *shmem.Slots // that it lends blocks of; nil: it copies
+	maxLent int          // blocks that it lends at a time; others may lend of the same slots
 
 	// owned by the goroutine that uses the sink
-	result Result
-	closed bool
-	lent   int   // blocks that are lent
-	back   []int // scratch
+	result   Result
+	closed   bool
+	lent     int   // blocks that are lent
+	returned []int // scratch
 
 	// atomic
-	deadReaders, lost, superseded, missed, unread atomic.Uint64
+	deadReaders, lost, superseded, overwritten, unread atomic.Uint64
 }
 
-// firstReader is how long an output that nobody has read waits for a first reader at its end. One that waits for the
+// firstReaderTimeout is how long an output that nobody has read waits for a first reader at its end. One that waits for the
 // run looks for its buffers twenty times a second, so a run of some milliseconds is over before it has found them.
-const firstReader = time.Second
+const firstReaderTimeout = time.Second
 
 // Write copies the MEP into the buffer. A MEP larger than the buffer takes is a *SinkError around shmem.ErrTooLarge.
 func (b *Buffer) Write(ctx context.Context, m Meta, mep []byte) error {
-	err := b.commit(ctx, m, mep, entryMEP)
+	err := b.writeEntry(ctx, m, mep, entryMEP)
 	if err == nil {
 		b.result.add(m, len(mep))
 	}
@@ -48,23 +48,23 @@ func (b *Buffer) Write(ctx context.Context, m Meta, mep []byte) error {
 // outcome was known, and another one delivers the MEP. It is called from the goroutine that writes.
 func (b *Buffer) Supersede(ctx context.Context, m Meta) error {
 	b.superseded.Add(1)
-	return b.commit(ctx, m, nil, entrySuperseded)
+	return b.writeEntry(ctx, m, nil, entrySuperseded)
 }
 
-// commit writes an entry: a MEP, or nothing, and its mark.
-func (b *Buffer) commit(ctx context.Context, m Meta, mep []byte, kind uint32) error {
+// writeEntry writes an entry: a MEP, or nothing, and its mark.
+func (b *Buffer) writeEntry(ctx context.Context, m Meta, mep []byte, kind uint32) error {
 	if b.closed {
-		return failed(b.w.Name(), "write", errClosed)
+		return wrapError(b.w.Name(), "write", errClosed)
 	}
 	n := len(mep) + markBytes
 	place, err := b.reserve(ctx, n)
 	if err != nil {
 		return err
 	}
-	b.missed.Store(b.w.Overwritten())
+	b.overwritten.Store(b.w.Overwritten())
 	copy(place.Data, mep)
-	putMark(place.Data[len(mep):n], m)
-	return failed(b.w.Name(), "commit a MEP", b.w.Commit(place, n, kind))
+	encodeMark(place.Data[len(mep):n], m)
+	return wrapError(b.w.Name(), "commit a MEP", b.w.Commit(place, n, kind))
 }
 
 // LendMargin is how many bytes a slot needs behind it for its MEP to be lent: for the mark.
@@ -80,11 +80,11 @@ func (b *Buffer) Lends() bool { return b.slots != nil }
 // in place of that. It waits while as many blocks are lent as may be. Errors as for Write.
 func (b *Buffer) Lend(ctx context.Context, m Meta, slot int, mep []byte) error {
 	if b.closed {
-		return failed(b.w.Name(), "write", errClosed)
+		return wrapError(b.w.Name(), "write", errClosed)
 	}
 	n := len(mep)
-	for b.lent == b.most {
-		if err := b.takeBack(ctx); err != nil {
+	for b.lent == b.maxLent {
+		if err := b.reclaim(ctx); err != nil {
 			return err
 		}
 	}
@@ -92,28 +92,28 @@ func (b *Buffer) Lend(ctx context.Context, m Meta, slot int, mep []byte) error {
 	if err != nil {
 		return err
 	}
-	b.missed.Store(b.w.Overwritten())
-	room := b.slots.BlockBytes(slot)
-	putMark(room[n:n+markBytes], m)
+	b.overwritten.Store(b.w.Overwritten())
+	slotBytes := b.slots.BlockBytes(slot)
+	encodeMark(slotBytes[n:n+markBytes], m)
 	offset, err := b.slots.Lend(slot)
 	if err == nil {
 		err = b.w.Lend(place, offset, n+markBytes, entryMEP)
 	}
 	if err != nil {
-		return failed(b.w.Name(), "lend a MEP", err)
+		return wrapError(b.w.Name(), "lend a MEP", err)
 	}
 	b.lent++
 	b.result.add(m, n)
 	return nil
 }
 
-// takeBack waits until readers are done with a MEP that was lent, and makes blocks of such MEPs spare.
-func (b *Buffer) takeBack(ctx context.Context) error {
-	err := b.outliving(ctx, "wait for a MEP to come back", func() (err error) {
-		b.back, err = b.w.AwaitReturned(ctx, b.back[:0])
+// reclaim waits until readers are done with a MEP that was lent, and makes blocks of such MEPs spare.
+func (b *Buffer) reclaim(ctx context.Context) error {
+	err := b.retryDetachingDead(ctx, "wait for a MEP to come back", func() (err error) {
+		b.returned, err = b.w.AwaitReturned(ctx, b.returned[:0])
 		return err
 	})
-	for _, offset := range b.back {
+	for _, offset := range b.returned {
 		b.slots.Return(offset)
 		b.lent--
 	}
@@ -121,15 +121,15 @@ func (b *Buffer) takeBack(ctx context.Context) error {
 }
 
 func (b *Buffer) reserve(ctx context.Context, n int) (place shmem.Place, err error) {
-	err = b.outliving(ctx, "reserve room for a MEP", func() (err error) {
+	err = b.retryDetachingDead(ctx, "reserve room for a MEP", func() (err error) {
 		place, err = b.w.Reserve(ctx, n)
 		return err
 	})
 	return place, err
 }
 
-// outliving does what waits for readers, and detaches those that die meanwhile.
-func (b *Buffer) outliving(ctx context.Context, step string, do func() error) error {
+// retryDetachingDead does what waits for readers, and detaches those that die meanwhile.
+func (b *Buffer) retryDetachingDead(ctx context.Context, step string, do func() error) error {
 	for {
 		err := do()
 		switch {
@@ -138,7 +138,7 @@ func (b *Buffer) outliving(ctx context.Context, step string, do func() error) er
 		case errors.Is(err, shmem.ErrReaderDead):
 			dead, err := b.w.DetachDead()
 			if err != nil {
-				return failed(b.w.Name(), "detach dead readers", err)
+				return wrapError(b.w.Name(), "detach dead readers", err)
 			}
 			for _, d := range dead {
 				b.deadReaders.Add(1)
@@ -147,7 +147,7 @@ func (b *Buffer) outliving(ctx context.Context, step string, do func() error) er
 		case ctx.Err() != nil:
 			return ctx.Err()
 		default:
-			return failed(b.w.Name(), step, err)
+			return wrapError(b.w.Name(), step, err)
 		}
 	}
 }
@@ -160,7 +160,7 @@ type BufferStats struct {
 	DeadReaders uint64 `count:"output_readers_dead" help:"readers whose process died and that were detached"`
 	LostMEPs    uint64 `count:"output_meps_lost" help:"MEPs that they had been given and had not acknowledged"`
 	Superseded  uint64 `count:"output_meps_superseded" help:"MEPs that were marked as superseded"`
-	Missed      uint64 `count:"output_meps_missed" help:"MEPs overwritten before a reader that may lose had read them"`
+	Overwritten uint64 `count:"output_meps_missed" help:"MEPs overwritten before a reader that may lose had read them"`
 	Unread      uint64 `count:"output_meps_unread" help:"MEPs that were handed out and no reader has ever come for"`
 }
 
@@ -170,7 +170,7 @@ func (b *Buffer) Stats() BufferStats {
 		DeadReaders: b.deadReaders.Load(),
 		LostMEPs:    b.lost.Load(),
 		Superseded:  b.superseded.Load(),
-		Missed:      b.missed.Load(),
+		Overwritten: b.overwritten.Load(),
 		Unread:      b.unread.Load(),
 	}
 }
@@ -179,19 +179,19 @@ func (b *Buffer) Stats() BufferStats {
 // then shmem.ErrEndOfRun. Where none ever was, it waits a moment for a first one, and counts what nobody has read.
 func (b *Buffer) Finish() (Result, error) {
 	if b.closed {
-		return Result{}, failed(b.w.Name(), "finish", errClosed)
+		return Result{}, wrapError(b.w.Name(), "finish", errClosed)
 	}
 	b.closed = true
-	b.missed.Store(b.w.Overwritten())
+	b.overwritten.Store(b.w.Overwritten())
 	if b.result.MEPs > 0 {
-		ctx, stop := context.WithTimeout(context.Background(), firstReader)
+		ctx, stop := context.WithTimeout(context.Background(), firstReaderTimeout)
 		defer stop()
 		if b.w.AwaitReader(ctx) != nil {
 			b.unread.Store(b.result.MEPs)
 		}
 	}
 	if err := errors.Join(b.w.End(), b.w.Close()); err != nil {
-		return Result{}, failed(b.w.Name(), "finish", err)
+		return Result{}, wrapError(b.w.Name(), "finish", err)
 	}
 	return b.result, nil
 }
@@ -202,5 +202,5 @@ func (b *Buffer) Abort() error {
 		return nil
 	}
 	b.closed = true
-	return failed(b.w.Name(), "close", b.w.Close())
+	return wrapError(b.w.Name(), "close", b.w.Close())
 }

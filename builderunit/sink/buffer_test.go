@@ -180,10 +180,10 @@ func TestLend(t *testing.T) {
 		shmem.WithAnnex(slots.Segment()))
 	must.OK(t, err)
 	b := &Buffer{
-		w:      w,
-		slots:  slots,
-		most:   spare,
-		result: Result{Path: w.Name()},
+		w:       w,
+		slots:   slots,
+		maxLent: spare,
+		result:  Result{Path: w.Name()},
 	}
 	defer func() { _ = b.Abort() }()
 	r, err := shmem.OpenReader("ringlet-1-n0-out", dir)
@@ -252,7 +252,7 @@ func TestBufferWaitsForItsFirstReader(t *testing.T) {
 			case name == "has been there": // one that may lose leaves no other trace
 				must.OK(t, patiently.Receive(t, finished))
 			case comes:
-				time.Sleep(firstReader / 50) // else the buffer is gone by now
+				time.Sleep(firstReaderTimeout / 50) // else the buffer is gone by now
 				r, err := shmem.OpenReader("ringlet-1-n0-out", dir)
 				must.OK(t, err)
 				defer func() { _ = r.Close() }()

@@ -24,8 +24,8 @@ const packetHeaders = 40 + 8 + ejfat.BalancerSize + ejfat.SegmentSize
 // Limits of the packets' size, bytes. The default is what every Ethernet carries.
 const (
 	defaultMTU = 1500
-	leastMTU   = 576
-	mostMTU    = 65535
+	minMTU     = 576
+	maxMTU     = 65535
 )
 
 // syncEvery is how often the load balancer is told how far the events are.
@@ -36,29 +36,29 @@ const syncEvery = time.Second
 // and nobody here learns of it.
 type Datagrams struct {
 	// immutable
-	name    string
-	conn    net.Conn
-	sync    net.Conn // nil: nobody is told how far the events are
-	builder uint16
-	room    int // bytes of data in a segment
+	name         string
+	conn         net.Conn
+	sync         net.Conn // nil: nobody is told how far the events are
+	builder      uint16
+	segmentBytes int // bytes of data in a segment
 
 	// owned by the goroutine that uses the sink
-	encoder encoder
-	record  stream // whose buf is the record
-	packet  []byte
-	result  Result
-	closed  bool
-	synced  time.Time // when the last synchronisation message was sent
-	since   uint64    // events since then
+	encoder         encoder
+	record          stream // whose buf is the record
+	packet          []byte
+	result          Result
+	closed          bool
+	synced          time.Time // when the last synchronisation message was sent
+	eventsSinceSync uint64    // events since then
 
 	// atomic
-	sent, unheard, syncs atomic.Uint64
+	sent, refused, syncs atomic.Uint64
 }
 
 // DatagramStats are the counters of a Datagrams that no Result has.
 type DatagramStats struct {
 	Segments uint64 `count:"output_udp_segments" help:"segments sent to the address of the output"`
-	Unheard  uint64 `count:"output_udp_unheard" help:"times that the host there said that nobody listens"`
+	Refused  uint64 `count:"output_udp_unheard" help:"times that the host there said that nobody listens"`
 	Syncs    uint64 `count:"output_udp_syncs" help:"synchronisation messages sent"`
 }
 
@@ -98,8 +98,8 @@ func parseDestination(output string) (d destination, err error) {
 			if len(values[key]) > 1 {
 				return fail("mtu is given twice")
 			}
-			if d.mtu, err = strconv.Atoi(value); err != nil || d.mtu < leastMTU || d.mtu > mostMTU {
-				return fail("mtu %q is not a number from %d to %d", value, leastMTU, mostMTU)
+			if d.mtu, err = strconv.Atoi(value); err != nil || d.mtu < minMTU || d.mtu > maxMTU {
+				return fail("mtu %q is not a number from %d to %d", value, minMTU, maxMTU)
 			}
 		case "sync":
 			if err := address.CheckDial(value); err != nil {
@@ -125,18 +125,18 @@ func openDatagrams(s Settings) (Sink, error) {
 		return nil, err
 	}
 	out := &Datagrams{
-		name:    s.Output,
-		builder: uint16(s.Segments.Builder),
-		room:    d.mtu - packetHeaders,
-		packet:  make([]byte, 0, d.mtu),
-		result:  Result{Path: s.Output},
+		name:         s.Output,
+		builder:      uint16(s.Segments.Builder),
+		segmentBytes: d.mtu - packetHeaders,
+		packet:       make([]byte, 0, d.mtu),
+		result:       Result{Path: s.Output},
 	}
 	if out.conn, err = net.Dial("udp", d.address); err != nil {
-		return nil, failed(s.Output, "find the address", err)
+		return nil, wrapError(s.Output, "find the address", err)
 	}
 	if d.sync != "" {
 		if out.sync, err = net.Dial("udp", d.sync); err != nil {
-			return nil, errors.Join(failed(s.Output, "find the address of sync", err), out.conn.Close())
+			return nil, errors.Join(wrapError(s.Output, "find the address of sync", err), out.conn.Close())
 		}
 	}
 	return out, nil
@@ -145,16 +145,16 @@ func openDatagrams(s Settings) (Sink, error) {
 // Write sends every event of the MEP. That nobody listens is counted, and no error.
 func (d *Datagrams) Write(ctx context.Context, m Meta, mep []byte) error {
 	if d.closed {
-		return failed(d.name, "write", errClosed)
+		return wrapError(d.name, "write", errClosed)
 	}
 	if err := d.encoder.parse(m, mep); err != nil {
-		return failed(d.name, fmt.Sprintf("send MEP %d", m.MEP), err)
+		return wrapError(d.name, fmt.Sprintf("send MEP %d", m.MEP), err)
 	}
-	d.encoder.begin()
+	d.encoder.beginEvents()
 	for i := range m.Events {
 		id := m.FirstEvent + uint64(i)
 		d.record.buf = d.record.buf[:0]
-		sealed, err := d.encoder.record(&d.record, m, id)
+		sealed, err := d.encoder.appendRecord(&d.record, m, id)
 		if err == nil && !sealed {
 			err = event.SealRecords(d.record.buf)
 		}
@@ -165,30 +165,30 @@ func (d *Datagrams) Write(ctx context.Context, m Meta, mep []byte) error {
 			err = d.send(id, d.record.buf)
 		}
 		if err != nil {
-			return failed(d.name, fmt.Sprintf("send event %d", id), err)
+			return wrapError(d.name, fmt.Sprintf("send event %d", id), err)
 		}
 		d.result.Events++
 		d.result.Bytes += uint64(len(d.record.buf))
 	}
 	d.result.MEPs++
-	d.since += uint64(m.Events)
-	d.synchronise(m.FirstEvent + uint64(m.Events) - 1)
+	d.eventsSinceSync += uint64(m.Events)
+	d.sendSync(m.FirstEvent + uint64(m.Events) - 1)
 	return nil
 }
 
 // send cuts a record into segments.
 func (d *Datagrams) send(id uint64, record []byte) error {
-	for at := 0; at < len(record); at += d.room {
+	for at := 0; at < len(record); at += d.segmentBytes {
 		b := ejfat.AppendBalancer(d.packet[:0], id, d.builder)
 		d.packet = ejfat.AppendSegment(b, ejfat.Segment{
 			DataID: d.builder,
 			Offset: uint32(at),
 			Length: uint32(len(record)),
 			Event:  id,
-			Data:   record[at:min(at+d.room, len(record))],
+			Data:   record[at:min(at+d.segmentBytes, len(record))],
 		})
 		if _, err := d.conn.Write(d.packet); errors.Is(err, unix.ECONNREFUSED) {
-			d.unheard.Add(1) // it says so of an earlier one; this one was not sent
+			d.refused.Add(1) // it says so of an earlier one; this one was not sent
 			_, err = d.conn.Write(d.packet)
 			if err != nil && !errors.Is(err, unix.ECONNREFUSED) {
 				return err
@@ -201,9 +201,9 @@ func (d *Datagrams) send(id uint64, record []byte) error {
 	return nil
 }
 
-// synchronise tells the load balancer how far the events are, and how fast they come. What does not arrive is said
+// sendSync tells the load balancer how far the events are, and how fast they come. What does not arrive is said
 // again a second later.
-func (d *Datagrams) synchronise(last uint64) {
+func (d *Datagrams) sendSync(last uint64) {
 	now := time.Now()
 	passed := now.Sub(d.synced)
 	if d.sync == nil || passed < syncEvery {
@@ -211,7 +211,7 @@ func (d *Datagrams) synchronise(last uint64) {
 	}
 	rate := uint64(0)
 	if !d.synced.IsZero() {
-		rate = uint64(float64(d.since) / passed.Seconds())
+		rate = uint64(float64(d.eventsSinceSync) / passed.Seconds())
 	}
 	message := ejfat.AppendSync(d.packet[:0], ejfat.Sync{
 		Source: uint32(d.builder),
@@ -222,7 +222,7 @@ func (d *Datagrams) synchronise(last uint64) {
 	if _, err := d.sync.Write(message); err == nil {
 		d.syncs.Add(1)
 	}
-	d.synced, d.since = now, 0
+	d.synced, d.eventsSinceSync = now, 0
 }
 
 // Flush does nothing: what Write has returned for is on its way.
@@ -230,13 +230,13 @@ func (d *Datagrams) Flush() error { return nil }
 
 // Stats reads the counters, from any goroutine.
 func (d *Datagrams) Stats() DatagramStats {
-	return DatagramStats{Segments: d.sent.Load(), Unheard: d.unheard.Load(), Syncs: d.syncs.Load()}
+	return DatagramStats{Segments: d.sent.Load(), Refused: d.refused.Load(), Syncs: d.syncs.Load()}
 }
 
 // Finish closes the socket. Bytes are those sent, without headers.
 func (d *Datagrams) Finish() (Result, error) {
 	if d.closed {
-		return Result{}, failed(d.name, "finish", errClosed)
+		return Result{}, wrapError(d.name, "finish", errClosed)
 	}
 	return d.result, d.Abort()
 }
@@ -251,5 +251,5 @@ func (d *Datagrams) Abort() error {
 	if d.sync != nil {
 		err = errors.Join(err, d.sync.Close())
 	}
-	return failed(d.name, "close", err)
+	return wrapError(d.name, "close", err)
 }

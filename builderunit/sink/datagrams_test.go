@@ -50,11 +50,11 @@ func TestDatagrams(t *testing.T) {
 		must.OK(t, d.Write(t.Context(), m, mep))
 		var e encoder
 		must.OK(t, e.parse(m, mep))
-		e.begin()
+		e.beginEvents()
 		for i := range m.Events {
 			id := m.FirstEvent + uint64(i)
 			file.buf = file.buf[:0]
-			_, err := e.record(&file, m, id)
+			_, err := e.appendRecord(&file, m, id)
 			must.OK(t, err)
 			must.OK(t, event.SealRecords(file.buf))
 			want.Write(file.buf)
@@ -73,9 +73,9 @@ func TestDatagrams(t *testing.T) {
 			}
 		}
 	}
-	tells, err := ejfat.ParseSync(received(t, sync))
-	if must.OK(t, err); tells.Source != 5 || tells.Event != testPacking-1 || tells.Time == 0 {
-		t.Errorf("%+v", tells)
+	message, err := ejfat.ParseSync(received(t, sync))
+	if must.OK(t, err); message.Source != 5 || message.Event != testPacking-1 || message.Time == 0 {
+		t.Errorf("%+v", message)
 	}
 	result, err := s.Finish()
 	must.OK(t, err)
@@ -99,7 +99,7 @@ func TestNobodyListens(t *testing.T) {
 	defer func() { must.OK(t, s.Abort()) }()
 	must.OK(t, at.Close())
 	p := testPattern(t)
-	for k := uint64(0); s.(*Datagrams).Stats().Unheard == 0; k++ {
+	for k := uint64(0); s.(*Datagrams).Stats().Refused == 0; k++ {
 		m, mep := buildMEP(t, p, k, testPacking, 0)
 		must.OK(t, s.Write(t.Context(), m, mep))
 	}

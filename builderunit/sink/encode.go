@@ -32,7 +32,7 @@ func (e *encoder) write(out *stream, format recording.Format, m Meta, mep []byte
 	}
 	switch format {
 	case recording.MDF:
-		return e.records(out, m)
+		return e.writeRecords(out, m)
 	case recording.MFP:
 		for i := range e.mfps {
 			if err := out.write(e.mfps[i].Bytes()); err != nil {
@@ -71,33 +71,33 @@ func (e *encoder) parse(m Meta, mep []byte) error {
 
 // sealBytes is how many bytes of records are laid out before their checksums are computed: several records for each
 // lane of event.MDFChecksums, and few enough to be in the processor's cache still. Fewer than sealRecords of them go on
-// to sealMost bytes.
+// to maxSealBytes bytes.
 const (
-	sealBytes   = 64 << 10
-	sealRecords = 8
-	sealMost    = 1 << 20
+	sealBytes    = 64 << 10
+	sealRecords  = 8
+	maxSealBytes = 1 << 20
 )
 
-// records appends one MDF record per event. On error the output ends behind a whole record that has its checksum.
-func (e *encoder) records(out *stream, m Meta) error {
-	e.begin()
-	b := batch{from: len(out.buf)}
+// writeRecords appends one MDF record per event. On error the output ends behind a whole record that has its checksum.
+func (e *encoder) writeRecords(out *stream, m Meta) error {
+	e.beginEvents()
+	b := unsealedRecords{start: len(out.buf)}
 	for i := range m.Events {
 		id, before := m.FirstEvent+uint64(i), len(out.buf)
-		sealed, err := e.record(out, m, id)
+		sealed, err := e.appendRecord(out, m, id)
 		if err != nil {
 			_ = b.seal(out, m, before) // what is wrong is said already
 			return out.fail(fmt.Sprintf("write event %d of MEP %d as an MDF record", id, m.MEP), err)
 		}
 		if sealed { // it comes as it is: its checksum, or that it has none, is not ours to change
 			err = b.seal(out, m, before)
-			b.from = len(out.buf)
-		} else if b.n++; b.full(len(out.buf)) {
+			b.start = len(out.buf)
+		} else if b.count++; b.isFull(len(out.buf)) {
 			err = b.seal(out, m, len(out.buf))
 		}
-		if err == nil && b.n == 0 {
-			err = out.drain()
-			b.from = len(out.buf)
+		if err == nil && b.count == 0 {
+			err = out.flushIfFull()
+			b.start = len(out.buf)
 		}
 		if err != nil {
 			return err
@@ -106,11 +106,11 @@ func (e *encoder) records(out *stream, m Meta) error {
 	if err := b.seal(out, m, len(out.buf)); err != nil {
 		return err
 	}
-	return out.drain()
+	return out.flushIfFull()
 }
 
-// begin puts a cursor before the first event of each MFP.
-func (e *encoder) begin() {
+// beginEvents puts a cursor before the first event of each MFP.
+func (e *encoder) beginEvents() {
 	e.cursors, e.fragments, e.sources = e.cursors[:0], e.fragments[:0], e.sources[:0]
 	for i := range e.mfps {
 		p := &e.mfps[i]
@@ -120,30 +120,30 @@ func (e *encoder) begin() {
 	}
 }
 
-// batch is the records at the end of a buffer that have no checksum yet.
-type batch struct {
-	from int // where they begin
-	n    int // how many they are
+// unsealedRecords is the records at the end of a buffer that have no checksum yet.
+type unsealedRecords struct {
+	start int // where they begin
+	count int // how many they are
 }
 
-// full says that there is enough to compute checksums together.
-func (b *batch) full(end int) bool {
-	size := end - b.from
-	return size >= sealBytes && b.n >= sealRecords || size >= sealMost
+// isFull says that there is enough to compute checksums together.
+func (b *unsealedRecords) isFull(end int) bool {
+	size := end - b.start
+	return size >= sealBytes && b.count >= sealRecords || size >= maxSealBytes
 }
 
 // seal computes the checksums of the batch, which ends at an offset of the buffer.
-func (b *batch) seal(out *stream, m Meta, end int) error {
-	if err := event.SealRecords(out.buf[b.from:end]); err != nil {
+func (b *unsealedRecords) seal(out *stream, m Meta, end int) error {
+	if err := event.SealRecords(out.buf[b.start:end]); err != nil {
 		return out.fail(fmt.Sprintf("compute checksums of MEP %d", m.MEP), err)
 	}
-	b.from, b.n = end, 0
+	b.start, b.count = end, 0
 	return nil
 }
 
-// record appends the record of the event that all cursors step to next, and says whether it has its checksum: a
+// appendRecord appends the record of the event that all cursors step to next, and says whether it has its checksum: a
 // replayed one does.
-func (e *encoder) record(out *stream, m Meta, id uint64) (sealed bool, err error) {
+func (e *encoder) appendRecord(out *stream, m Meta, id uint64) (sealed bool, err error) {
 	for i := range e.cursors {
 		c := &e.cursors[i]
 		c.Next()

@@ -19,13 +19,13 @@ type forgetful struct {
 	taken  int64
 }
 
-func (f *forgetful) spill() error {
+func (f *forgetful) flushBuffer() error {
 	f.taken += int64(len(f.stream.buf))
 	f.stream.buf = f.stream.buf[:0]
 	return nil
 }
 
-func (f *forgetful) direct(p []byte) error {
+func (f *forgetful) writeLarge(p []byte) error {
 	f.taken += int64(len(p))
 	return nil
 }
@@ -110,8 +110,8 @@ func TestEncodeSealsEveryRecord(t *testing.T) {
 				must.OK(t, e.write(out, recording.MDF, m, mep))
 			}
 			must.OK(t, out.flush())
-			if !bytes.Equal(got.all, bytes.Repeat(want, 3)) {
-				t.Errorf("%d bytes, not the %d that three times the records have", len(got.all), 3*len(want))
+			if !bytes.Equal(got.data, bytes.Repeat(want, 3)) {
+				t.Errorf("%d bytes, not the %d that three times the records have", len(got.data), 3*len(want))
 			}
 		})
 	}

@@ -37,20 +37,20 @@ func (e *SinkError) Unwrap() error { return e.Cause }
 
 // A changedError says that another program has changed a file while it was written.
 type changedError struct {
-	Written, There int64 // bytes
-	Gone           bool  // its name is that of another file now, or of none
+	Written, Actual int64 // bytes
+	Gone            bool  // its name is that of another file now, or of none
 }
 
 func (e *changedError) Error() string {
-	what := fmt.Sprintf("another program has changed it to %d bytes, and %d were written", e.There, e.Written)
+	what := fmt.Sprintf("another program has changed it to %d bytes, and %d were written", e.Actual, e.Written)
 	if e.Gone {
 		what = fmt.Sprintf("another program has removed or replaced it after %d bytes were written", e.Written)
 	}
 	return what + ": keep that program away from this directory, and record the run again"
 }
 
-// failed is the *SinkError of what was being done: none if err is none, and one that is there already as it is.
-func failed(path, op string, err error) error {
+// wrapError is the *SinkError of what was being done: none if err is none, and one that is there already as it is.
+func wrapError(path, op string, err error) error {
 	var known *SinkError
 	if err == nil || errors.As(err, &known) {
 		return err
@@ -58,8 +58,8 @@ func failed(path, op string, err error) error {
 	return &SinkError{Path: path, Op: op, Cause: err}
 }
 
-// full says whether there was no room: a full disk, a used-up quota, a limit on the size of files.
-func (e *SinkError) full() bool {
+// isDiskFull says whether there was no room: a full disk, a used-up quota, a limit on the size of files.
+func (e *SinkError) isDiskFull() bool {
 	return errors.Is(e.Cause, unix.ENOSPC) || errors.Is(e.Cause, unix.EDQUOT) || errors.Is(e.Cause, unix.EFBIG)
 }
 

@@ -20,11 +20,11 @@ import (
 
 // faultyDisk fails at some point, for good.
 type faultyDisk struct {
-	mu    sync.Mutex
-	room  int // bytes that may still be written
-	syncs int // that may still succeed
-	cuts  int // truncations that may still succeed
-	cause error
+	mu       sync.Mutex
+	capacity int // bytes that may still be written
+	syncs    int // that may still succeed
+	cuts     int // truncations that may still succeed
+	cause    error
 }
 
 func (d *faultyDisk) hook() hook {
@@ -35,8 +35,8 @@ func (d *faultyDisk) hook() hook {
 // takes an entry of an index, and not the data that it tells of.
 type faulty struct {
 	storage
-	d   *faultyDisk
-	has int // bytes of pages
+	d       *faultyDisk
+	written int // bytes of pages
 }
 
 const page = 4096
@@ -45,14 +45,14 @@ func (f *faulty) WriteAt(p []byte, at int64) (int, error) {
 	f.d.mu.Lock()
 	defer f.d.mu.Unlock()
 	end := int(at) + len(p)
-	if need := end - f.has; need <= f.d.room {
-		f.d.room -= max(0, need)
-		f.has = max(f.has, (end+page-1)/page*page)
+	if need := end - f.written; need <= f.d.capacity {
+		f.d.capacity -= max(0, need)
+		f.written = max(f.written, (end+page-1)/page*page)
 		return f.storage.WriteAt(p, at)
 	}
-	n, _ := f.storage.WriteAt(p[:max(0, f.has+f.d.room-int(at))], at)
-	f.has += f.d.room
-	f.d.room = 0
+	n, _ := f.storage.WriteAt(p[:max(0, f.written+f.d.capacity-int(at))], at)
+	f.written += f.d.capacity
+	f.d.capacity = 0
 	return n, f.d.cause
 }
 
@@ -61,10 +61,10 @@ func TestEntryOfDataThatDidNotFit(t *testing.T) {
 	p := testPattern(t)
 	r := newRun(t, t.TempDir(), recording.MEP)
 	d := &faultyDisk{
-		room:  1_000_000,
-		syncs: 100,
-		cuts:  100,
-		cause: unix.ENOSPC,
+		capacity: 1_000_000,
+		syncs:    100,
+		cuts:     100,
+		cause:    unix.ENOSPC,
 	}
 	s := newTestSegments(t, r.config(0, recording.File), d.hook())
 	var err error
@@ -109,9 +109,9 @@ func TestFaultyDisk(t *testing.T) {
 		defer os.RemoveAll(dir)
 		r := newRun(rt, dir, rapid.SampledFrom(formats).Draw(rt, "format"))
 		d := &faultyDisk{
-			room:  rapid.OneOf(rapid.IntRange(0, 400_000), rapid.IntRange(0, 3_000_000)).Draw(rt, "room"),
-			syncs: rapid.IntRange(0, 60).Draw(rt, "syncs"),
-			cuts:  rapid.SampledFrom([]int{0, 1, 100}).Draw(rt, "cuts"),
+			capacity: rapid.OneOf(rapid.IntRange(0, 400_000), rapid.IntRange(0, 3_000_000)).Draw(rt, "room"),
+			syncs:    rapid.IntRange(0, 60).Draw(rt, "syncs"),
+			cuts:     rapid.SampledFrom([]int{0, 1, 100}).Draw(rt, "cuts"),
 			cause: rapid.SampledFrom([]error{unix.ENOSPC, unix.EIO, unix.EDQUOT, unix.EFBIG, io.ErrShortWrite}).Draw(rt,
 				"cause"),
 		}
@@ -133,7 +133,7 @@ func TestFaultyDisk(t *testing.T) {
 		}
 		res, finErr := s.Finish()
 		var se *SinkError
-		if err != nil && (!errors.As(err, &se) || finErr == nil || se.full() && !strings.Contains(err.Error(), ": cannot ")) {
+		if err != nil && (!errors.As(err, &se) || finErr == nil || se.isDiskFull() && !strings.Contains(err.Error(), ": cannot ")) {
 			rt.Fatalf("%v, then %v", err, finErr)
 		}
 		if m, loadErr := recording.Load(r.runDir); loadErr != nil ||
@@ -173,8 +173,8 @@ func TestErrorsOfFullDisks(t *testing.T) {
 		unix.EIO:    "cannot write: input/output error",
 	} {
 		err := &SinkError{Path: "x", Op: "write", Cause: cause}
-		if !strings.Contains(err.Error(), want) || err.full() == errors.Is(cause, unix.EIO) {
-			t.Error(err, err.full())
+		if !strings.Contains(err.Error(), want) || err.isDiskFull() == errors.Is(cause, unix.EIO) {
+			t.Error(err, err.isDiskFull())
 		}
 	}
 }
@@ -217,7 +217,7 @@ func fillDisk(t *testing.T, p *pattern.Pattern, d recording.Durability, format r
 		}
 	}
 	var se *SinkError
-	if !errors.As(err, &se) || !se.full() || !strings.Contains(err.Error(), "disk full") {
+	if !errors.As(err, &se) || !se.isDiskFull() || !strings.Contains(err.Error(), "disk full") {
 		t.Fatal(err)
 	}
 	res, finErr := s.Finish()

@@ -27,23 +27,23 @@ import (
 // Filtered is the sink that has a filter judge the events of each MEP, and gives it to another sink with the decision:
 // a MEP is rejected if all its events are. A MEP that comes with verdicts is not judged again.
 type Filtered struct {
-	out sync.Mutex // held while the output is written to; may be taken under mu, and not the other way round
-	to  Sink
+	outMu sync.Mutex // held while the output is written to; may be taken under mu, and not the other way round
+	next  Sink
 	judges
 }
 
-// Asker has regions of interest judged.
-type Asker interface {
-	// Decided is told, once, whether the filter keeps the MEP whose region lies in a slot, with the verdicts on its
+// RegionClient has regions of interest judged.
+type RegionClient interface {
+	// ApplyDecision is told, once, whether the filter keeps the MEP whose region lies in a slot, with the verdicts on its
 	// events, which are valid until it returns. It must not wait for those who judge. False: the MEP was given up
 	// meanwhile.
-	Decided(m Meta, slot int, keep bool, verdicts []filter.Verdict) bool
+	ApplyDecision(m Meta, slot int, keep bool, verdicts []filter.Verdict) bool
 }
 
 // NewFiltered puts filters before a sink, which is its own from now on.
 func NewFiltered(to Sink, cfg FilterConfig) *Filtered {
-	f := &Filtered{to: to}
-	f.begin(cfg, f.settle)
+	f := &Filtered{next: to}
+	f.start(cfg, f.handleVerdicts)
 	return f
 }
 
@@ -51,15 +51,15 @@ func NewFiltered(to Sink, cfg FilterConfig) *Filtered {
 func (f *Filtered) Panel() Panel { return f.cfg.Panel }
 
 // Inner is the sink behind the filters.
-func (f *Filtered) Inner() Sink { return f.to }
+func (f *Filtered) Inner() Sink { return f.next }
 
 // Write takes a copy of a MEP for the filters, and waits while too many are there. A MEP that has verdicts goes to the
 // output.
 func (f *Filtered) Write(ctx context.Context, m Meta, mep []byte) error {
 	if len(m.Verdicts) > 0 {
-		return f.pass(ctx, m, mep)
+		return f.writeJudged(ctx, m, mep)
 	}
-	j, err := f.take(ctx)
+	j, err := f.claimJob(ctx)
 	if err != nil {
 		return err
 	}
@@ -69,24 +69,24 @@ func (f *Filtered) Write(ctx context.Context, m Meta, mep []byte) error {
 
 // Judge takes a copy of the region of interest of a MEP, which has the form of a MEP, and tells the asker what the
 // filters say of it. It waits while more than FilterConfig.Regions are being judged.
-func (f *Filtered) Judge(ctx context.Context, m Meta, region []byte, slot int, asker Asker) error {
-	j, err := f.take(ctx)
+func (f *Filtered) Judge(ctx context.Context, m Meta, region []byte, slot int, client RegionClient) error {
+	j, err := f.claimJob(ctx)
 	if err != nil {
 		return err
 	}
 	j.fill(ctx, m, region)
-	j.asker, j.slot = asker, slot
+	j.client, j.slot = client, slot
 	return f.submit(j)
 }
 
-// settle does what the verdicts on a job lead to. The caller holds mu.
-func (f *Filtered) settle(j *candidate, verdicts []filter.Verdict) {
+// handleVerdicts does what the verdicts on a job lead to. The caller holds mu.
+func (f *Filtered) handleVerdicts(j *filterJob, verdicts []filter.Verdict) {
 	j.meta.Decision = filter.Together(verdicts)
-	if j.asker != nil {
+	if j.client != nil {
 		keep := j.meta.Decision.Keeps()
-		if j.asker.Decided(j.meta, j.slot, keep, verdicts) && !keep {
-			f.count.region.Add(uint64(len(verdicts)))
-			f.tell(j.meta, verdicts)
+		if j.client.ApplyDecision(j.meta, j.slot, keep, verdicts) && !keep {
+			f.count.regionRejected.Add(uint64(len(verdicts)))
+			f.reportDecisions(j.meta, verdicts)
 		}
 		return
 	}
@@ -94,12 +94,12 @@ func (f *Filtered) settle(j *candidate, verdicts []filter.Verdict) {
 		f.err = f.write(j.ctx, j.meta, j.mep())
 	}
 	if f.err == nil {
-		f.tell(j.meta, verdicts)
+		f.reportDecisions(j.meta, verdicts)
 	}
 }
 
-// pass gives the output a MEP that was judged by its region. An output that is slow does not hold up those who judge.
-func (f *Filtered) pass(ctx context.Context, m Meta, mep []byte) error {
+// writeJudged gives the output a MEP that was judged by its region. An output that is slow does not hold up those who judge.
+func (f *Filtered) writeJudged(ctx context.Context, m Meta, mep []byte) error {
 	f.mu.Lock()
 	err := f.err
 	f.mu.Unlock()
@@ -113,23 +113,23 @@ func (f *Filtered) pass(ctx context.Context, m Meta, mep []byte) error {
 		defer f.mu.Unlock()
 		if f.err == nil {
 			f.err = err
-			f.settles.Broadcast()
+			f.jobDone.Broadcast()
 		}
 		return err
 	}
-	f.tell(m, verdicts)
+	f.reportDecisions(m, verdicts)
 	return nil
 }
 
 func (f *Filtered) write(ctx context.Context, m Meta, mep []byte) error {
-	f.out.Lock()
-	defer f.out.Unlock()
-	return f.to.Write(ctx, m, mep)
+	f.outMu.Lock()
+	defer f.outMu.Unlock()
+	return f.next.Write(ctx, m, mep)
 }
 
-// tell counts what was decided, and tells of it: of events in a row that have one verdict at once.
-func (f *Filtered) tell(m Meta, verdicts []filter.Verdict) {
-	took := time.Since(m.Whole)
+// reportDecisions counts what was decided, and tells of it: of events in a row that have one verdict at once.
+func (f *Filtered) reportDecisions(m Meta, verdicts []filter.Verdict) {
+	took := time.Since(m.CompletedAt)
 	for i := 0; i < len(verdicts); {
 		v, n := verdicts[i], 1
 		for i+n < len(verdicts) && verdicts[i+n] == v {
@@ -137,10 +137,10 @@ func (f *Filtered) tell(m Meta, verdicts []filter.Verdict) {
 		}
 		f.count.decided[v.Decision].Add(uint64(n))
 		if v.Decision == filter.Rejected && m.Decision.Keeps() {
-			f.count.carried.Add(uint64(n))
+			f.count.rejectedKept.Add(uint64(n))
 		}
-		if f.cfg.Decided != nil {
-			f.cfg.Decided(m, i, n, v, took)
+		if f.cfg.OnDecision != nil {
+			f.cfg.OnDecision(m, i, n, v, took)
 		}
 		i += n
 	}
@@ -148,33 +148,33 @@ func (f *Filtered) tell(m Meta, verdicts []filter.Verdict) {
 
 // Flush waits until the MEPs whose Write has returned have their decisions, and flushes the output.
 func (f *Filtered) Flush() error {
-	if err := f.wait(); err != nil {
+	if err := f.waitForDecisions(); err != nil {
 		return err
 	}
-	return f.to.Flush()
+	return f.next.Flush()
 }
 
 // Finish waits for the decisions and makes the output whole.
 func (f *Filtered) Finish() (Result, error) {
 	if err := f.Flush(); err != nil {
 		f.stop()
-		r, also := f.to.Finish()
+		r, also := f.next.Finish()
 		return r, errors.Join(err, also)
 	}
 	f.stop()
-	return f.to.Finish()
+	return f.next.Finish()
 }
 
 // Abort gives up what has no decision yet, and the output.
 func (f *Filtered) Abort() error {
 	f.stop()
-	return f.to.Abort()
+	return f.next.Abort()
 }
 
 // Written passes on how far the output is, so that progress is seen through a filter.
 func (f *Filtered) Written() uint64 {
-	n := f.count.settled()
-	if w, ok := f.to.(interface{ Written() uint64 }); ok {
+	n := f.count.decidedEvents()
+	if w, ok := f.next.(interface{ Written() uint64 }); ok {
 		n += w.Written()
 	}
 	return n

@@ -154,7 +154,7 @@ func TestASlowFilterHoldsTheWriter(t *testing.T) {
 	to, hang := &kept{}, make(chan struct{})
 	f := filtered(to, time.Minute, &byNumberMod{hang: hang})
 	p, n := testPattern(t), uint64(0)
-	for ; n < waiting+1; n++ {
+	for ; n < queuedPerWorker+1; n++ {
 		m, mep := buildMEP(t, p, 10*n+3, 1, 0)
 		must.OK(t, f.Write(t.Context(), m, mep))
 	}
@@ -162,7 +162,7 @@ func TestASlowFilterHoldsTheWriter(t *testing.T) {
 	defer cancel()
 	m, mep := buildMEP(t, p, 10*n+3, 1, 0)
 	if err := f.Write(ctx, m, mep); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("MEP %d was taken, and room is for %d: %v", n, waiting+1, err)
+		t.Errorf("MEP %d was taken, and room is for %d: %v", n, queuedPerWorker+1, err)
 	}
 	close(hang)
 	r, err := f.Finish()
@@ -172,7 +172,7 @@ func TestASlowFilterHoldsTheWriter(t *testing.T) {
 	}
 }
 
-func TestFilteredTellsOfTheOutput(t *testing.T) {
+func TestFilteredReportsTheOutput(t *testing.T) {
 	f := filtered(NewStreams(routeOf(t, "all"), []Sink{&failing{}, &Discard{}}), time.Second, &byNumberMod{})
 	m, mep := buildMEP(t, testPattern(t), 0, 1, 0)
 	must.OK(t, f.Write(t.Context(), m, mep))
@@ -225,7 +225,7 @@ func TestManyEventsInAMEP(t *testing.T) {
 	for _, tt := range []struct {
 		hang            chan struct{}
 		first, n        int
-		told            string
+		reported        string
 		decision        filter.Decision
 		carried, passed uint64
 	}{
@@ -234,12 +234,12 @@ func TestManyEventsInAMEP(t *testing.T) {
 		{nil, 2, 3, "0+1 failed 1+2 rejected ", filter.Failed, 2, 0},
 		{hang, 2, 4, "0+1 failed 1+3 timed out ", filter.TimedOut, 0, 3},
 	} {
-		to, told := &kept{}, ""
+		to, reported := &kept{}, ""
 		f := NewFiltered(to, FilterConfig{
 			Filters:  []filter.Filter{&byPlace{tt.hang}},
 			Deadline: 30 * time.Millisecond,
-			Decided: func(_ Meta, i, n int, v filter.Verdict, _ time.Duration) {
-				told += fmt.Sprintf("%d+%d %v ", i, n, v.Decision)
+			OnDecision: func(_ Meta, i, n int, v filter.Verdict, _ time.Duration) {
+				reported += fmt.Sprintf("%d+%d %v ", i, n, v.Decision)
 			},
 			Log: slog.New(slog.DiscardHandler),
 		})
@@ -253,8 +253,8 @@ func TestManyEventsInAMEP(t *testing.T) {
 		_, err := f.Finish()
 		must.OK(t, err)
 		s := f.Stats()
-		if told != tt.told || to.given[0] != tt.decision || s.Carried != tt.carried || s.TimedOut != tt.passed {
-			t.Errorf("from %d: %q, %v, %+v", tt.first, told, to.given[0], s)
+		if reported != tt.reported || to.given[0] != tt.decision || s.RejectedKept != tt.carried || s.TimedOut != tt.passed {
+			t.Errorf("from %d: %q, %v, %+v", tt.first, reported, to.given[0], s)
 		}
 	}
 }

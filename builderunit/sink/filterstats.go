@@ -16,67 +16,67 @@ var errFilterClosed = errors.New("the filter is closed")
 
 // FilterStats are the counters of a Filtered.
 type FilterStats struct {
-	Accepted uint64        `count:"filter_accepted" help:"events that the filter accepted"`
-	Rejected uint64        `count:"filter_rejected" help:"events that the filter rejected"`
-	TimedOut uint64        `count:"filter_timed_out" help:"events that passed since the filter did not answer in time"`
-	Failed   uint64        `count:"filter_failed" help:"events that passed since the filter could not judge them"`
-	Region   uint64        `count:"filter_rejected_region" help:"rejected events that have no rest here: --roi, judged by the filter"`
-	Carried  uint64        `count:"filter_carried" help:"rejected events that are kept, since another one of their MEP is"`
-	Judging  time.Duration `count:"filter_us" help:"time in the filter, of all workers"`
-	Longest  time.Duration `count:"filter_longest_us" kind:"max" help:"longest time in the filter for one event"`
-	Held     time.Duration `count:"filter_held_us" help:"time that built MEPs waited for a place before the filter"`
-	Stuck    int           `count:"filter_stuck" kind:"level" help:"workers of the filter beyond their deadline now"`
+	Accepted       uint64        `count:"filter_accepted" help:"events that the filter accepted"`
+	Rejected       uint64        `count:"filter_rejected" help:"events that the filter rejected"`
+	TimedOut       uint64        `count:"filter_timed_out" help:"events that passed since the filter did not answer in time"`
+	Failed         uint64        `count:"filter_failed" help:"events that passed since the filter could not judge them"`
+	RegionRejected uint64        `count:"filter_rejected_region" help:"rejected events that have no rest here: --roi, judged by the filter"`
+	RejectedKept   uint64        `count:"filter_carried" help:"rejected events that are kept, since another one of their MEP is"`
+	Judging        time.Duration `count:"filter_us" help:"time in the filter, of all workers"`
+	Longest        time.Duration `count:"filter_longest_us" kind:"max" help:"longest time in the filter for one event"`
+	WaitTime       time.Duration `count:"filter_held_us" help:"time that built MEPs waited for a place before the filter"`
+	Stuck          int           `count:"filter_stuck" kind:"level" help:"workers of the filter beyond their deadline now"`
 }
 
 // filterCounts are the FilterStats as they are counted.
 type filterCounts struct {
-	decided        [filter.Decisions]atomic.Uint64 // events
-	errors         atomic.Uint64
-	carried        atomic.Uint64
-	region         atomic.Uint64
-	judging, held  atomic.Int64 // ns
-	longest, stuck atomic.Int64 // ns; workers
+	decided           [filter.Decisions]atomic.Uint64 // events
+	errors            atomic.Uint64
+	rejectedKept      atomic.Uint64
+	regionRejected    atomic.Uint64
+	judging, waitTime atomic.Int64 // ns
+	longest, stuck    atomic.Int64 // ns; workers
 }
 
 // eventTimes are the times of the events that one worker's filter has looked at. Each worker has its own, so that none
 // waits for another's.
 type eventTimes struct {
-	mu        sync.Mutex     // guards the rest
-	waits, in *hdr.Histogram // µs
+	mu                    sync.Mutex     // guards the rest
+	waitTimes, judgeTimes *hdr.Histogram // µs
 }
 
-// longestTime is the most that the histograms tell apart.
-const longestTime = int64(time.Minute / time.Microsecond)
+// maxRecordedTime is the most that the histograms tell apart.
+const maxRecordedTime = int64(time.Minute / time.Microsecond)
 
-// took counts the times of one event: from its last byte until a filter had it, and in the filter.
-func (t *eventTimes) took(waited, d time.Duration) {
+// record counts the times of one event: from its last byte until a filter had it, and in the filter.
+func (t *eventTimes) record(waited, d time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_ = t.waits.RecordValue(min(max(0, waited.Microseconds()), longestTime))
-	_ = t.in.RecordValue(min(max(0, d.Microseconds()), longestTime))
+	_ = t.waitTimes.RecordValue(min(max(0, waited.Microseconds()), maxRecordedTime))
+	_ = t.judgeTimes.RecordValue(min(max(0, d.Microseconds()), maxRecordedTime))
 }
 
-// addTo adds them to others.
-func (t *eventTimes) addTo(waits, in *hdr.Histogram) {
+// mergeInto adds them to others.
+func (t *eventTimes) mergeInto(waits, in *hdr.Histogram) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	waits.Merge(t.waits)
-	in.Merge(t.in)
+	waits.Merge(t.waitTimes)
+	in.Merge(t.judgeTimes)
 }
 
-// newTimes is a histogram of times without any.
-func newTimes() *hdr.Histogram { return hdr.New(1, longestTime, 3) }
+// newTimeHistogram is a histogram of times without any.
+func newTimeHistogram() *hdr.Histogram { return hdr.New(1, maxRecordedTime, 3) }
 
-// took counts the time of one event in the filter.
-func (c *filterCounts) took(d time.Duration) {
+// recordTime counts the time of one event in the filter.
+func (c *filterCounts) recordTime(d time.Duration) {
 	c.judging.Add(int64(d))
 	for most := c.longest.Load(); int64(d) > most && !c.longest.CompareAndSwap(most, int64(d)); {
 		most = c.longest.Load()
 	}
 }
 
-// settled is how many events have a decision.
-func (c *filterCounts) settled() (n uint64) {
+// decidedEvents is how many events have a decision.
+func (c *filterCounts) decidedEvents() (n uint64) {
 	for i := range c.decided {
 		n += c.decided[i].Load()
 	}
@@ -89,9 +89,9 @@ func (f *Filtered) Histograms() (waits, in *hdr.Histogram) {
 	if f.cfg.Panel != nil {
 		return nil, nil
 	}
-	waits, in = newTimes(), newTimes()
+	waits, in = newTimeHistogram(), newTimeHistogram()
 	for i := range f.workers {
-		f.workers[i].times.addTo(waits, in)
+		f.workers[i].times.mergeInto(waits, in)
 	}
 	return waits, in
 }
@@ -104,15 +104,15 @@ func (f *Filtered) Stats() FilterStats {
 		judging, longest = f.cfg.Panel.Times()
 	}
 	return FilterStats{
-		Accepted: c.decided[filter.Accepted].Load(),
-		Rejected: c.decided[filter.Rejected].Load(),
-		TimedOut: c.decided[filter.TimedOut].Load(),
-		Failed:   c.decided[filter.Failed].Load(),
-		Region:   c.region.Load(),
-		Carried:  c.carried.Load(),
-		Judging:  judging,
-		Longest:  longest,
-		Held:     time.Duration(c.held.Load()),
-		Stuck:    int(c.stuck.Load()),
+		Accepted:       c.decided[filter.Accepted].Load(),
+		Rejected:       c.decided[filter.Rejected].Load(),
+		TimedOut:       c.decided[filter.TimedOut].Load(),
+		Failed:         c.decided[filter.Failed].Load(),
+		RegionRejected: c.regionRejected.Load(),
+		RejectedKept:   c.rejectedKept.Load(),
+		Judging:        judging,
+		Longest:        longest,
+		WaitTime:       time.Duration(c.waitTime.Load()),
+		Stuck:          int(c.stuck.Load()),
 	}
 }

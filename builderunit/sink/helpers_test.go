@@ -121,23 +121,23 @@ func encoded(t must.TB, format recording.Format, m Meta, mep []byte) []byte {
 	c.stream = newStream("memory", c)
 	var e encoder
 	must.OK(t, e.write(&c.stream, format, m, mep))
-	return append(c.all, c.stream.buf...)
+	return append(c.data, c.stream.buf...)
 }
 
 // collector is an outlet in memory.
 type collector struct {
 	stream stream
-	all    []byte
+	data   []byte
 }
 
-func (c *collector) spill() error {
-	c.all = append(c.all, c.stream.buf...)
+func (c *collector) flushBuffer() error {
+	c.data = append(c.data, c.stream.buf...)
 	c.stream.buf = c.stream.buf[:0]
 	return nil
 }
 
-func (c *collector) direct(p []byte) error {
-	c.all = append(c.all, p...)
+func (c *collector) writeLarge(p []byte) error {
+	c.data = append(c.data, p...)
 	return nil
 }
 
@@ -152,7 +152,7 @@ func newRun(t must.TB, dir string, format recording.Format) *testRun {
 	t.Helper()
 	r := &testRun{dir: dir, key: recording.NewKey(), format: format}
 	var err error
-	about := recording.About{
+	about := recording.RunInfo{
 		Run:     9,
 		Key:     r.key,
 		Format:  format,
@@ -190,7 +190,7 @@ func (r *testRun) readBack(t must.TB, may ...string) map[mepAt][]byte {
 	m, err := recording.Load(r.runDir)
 	must.OK(t, err)
 	all := map[mepAt][]byte{}
-	known := slices.Concat(may, []string{recording.ManifestName, recording.LockName, recording.RoomName})
+	known := slices.Concat(may, []string{recording.ManifestName, recording.LockName, recording.ReserveName})
 	for _, b := range m.Builders {
 		for _, s := range b.Segments {
 			id, _, _ := recording.ParseSegment(s.Name)
@@ -228,7 +228,7 @@ func (r *testRun) readSegment(t must.TB, id recording.SegmentID, s recording.Seg
 	if got.MEPs == 0 || got.Bytes != int64(len(data)) {
 		t.Fatalf("%s has %d bytes, its index proves %+v", id.Name(), len(data), got)
 	}
-	got.Close(id, s.Closed)
+	got.SetClosed(id, s.Closed)
 	got.Sum = 0 // the manifest has it as CRC
 	if diff := cmp.Diff(got, s); diff != "" {
 		t.Fatal(diff)

@@ -24,19 +24,19 @@ import (
 // A filter that cannot keep up holds the jobs. Memory of a job is its own: a filter that hangs reads bytes that nobody
 // else writes.
 
-// waiting is how many MEPs may wait for a worker, for each: enough that none is idle while the finisher sleeps.
-const waiting = 16
+// queuedPerWorker is how many MEPs may wait for a worker, for each: enough that none is idle while the finisher sleeps.
+const queuedPerWorker = 16
 
-// jobBytes bounds the memory of jobs where MEPs are large; a job for each worker, and one more, there always are.
-const jobBytes = 256 << 20
+// maxJobBytes bounds the memory of jobs where MEPs are large; a job for each worker, and one more, there always are.
+const maxJobBytes = 256 << 20
 
 // Panel is filters that are not goroutines of this process.
 type Panel interface {
 	// Serve judges the cases that come, until ctx is done. Each goes to done once, with a verdict for each event; when ctx
 	// is done, a case may stay behind. It returns when it uses none any more.
 	Serve(ctx context.Context, cases chan *filter.Case, done func(*filter.Case))
-	// Seats is how many cases it may have in hand.
-	Seats() int
+	// MaxCases is how many cases it may have in hand.
+	MaxCases() int
 	// Times are how long it had events in hand, of all of them together and at most.
 	Times() (judging, longest time.Duration)
 }
@@ -47,113 +47,113 @@ type FilterConfig struct {
 	Filters  []filter.Filter
 	Panel    Panel
 	Deadline time.Duration // for one event, from when its filter begins
-	MostMEP  int           // the largest MEP there can be, bytes; 0: not known
+	MaxMEP   int           // the largest MEP there can be, bytes; 0: not known
 	// Regions is how many MEPs may have a region of interest judged at a time. There is a job for each, whatever it
 	// takes: they hold slots of the builder unit, and their regions are parts of these.
 	Regions int
-	// Decided is told of each MEP that the output has, and of each that was rejected by its region of interest, how long
+	// OnDecision is told of each MEP that the output has, and of each that was rejected by its region of interest, how long
 	// after its last byte: of n events in a row, from the place i in the MEP on, that have one verdict. It must not wait,
 	// and may be called by several at once. nil: nobody is told.
-	Decided func(m Meta, i, n int, v filter.Verdict, took time.Duration)
-	Log     *slog.Logger
+	OnDecision func(m Meta, i, n int, v filter.Verdict, took time.Duration)
+	Log        *slog.Logger
 }
 
 // judges are the filters of a builder unit, and the MEPs that they judge.
 type judges struct {
 	// immutable
-	cfg     FilterConfig
-	settled func(j *candidate, verdicts []filter.Verdict) // what a job's verdicts lead to; the caller holds mu
-	free    chan *candidate                               // without work
-	todo    chan *filter.Case                             // with room for all jobs
-	quit    context.Context
-	leave   context.CancelFunc
-	wg      sync.WaitGroup // workers and watchdog, or the panel
+	cfg        FilterConfig
+	onVerdicts func(j *filterJob, verdicts []filter.Verdict) // what a job's verdicts lead to; the caller holds mu
+	free       chan *filterJob                               // without work
+	queue      chan *filter.Case                             // with room for all jobs
+	quit       context.Context
+	cancel     context.CancelFunc
+	wg         sync.WaitGroup // workers and watchdog, or the panel
 
 	workers []worker
 
-	mu      sync.Mutex // guards what follows, and the jobs' open
-	settles sync.Cond  // a job was settled; of mu
-	jobs    []*candidate
-	written uint64 // jobs that were submitted
-	scratch []filter.Verdict
-	err     error // nothing more is judged; final
-	closed  bool
+	mu        sync.Mutex // guards what follows, and the jobs' open
+	jobDone   sync.Cond  // a job was settled; of mu
+	jobs      []*filterJob
+	submitted uint64 // jobs that were submitted
+	scratch   []filter.Verdict
+	err       error // nothing more is judged; final
+	closed    bool
 
 	count filterCounts
 }
 
-// candidate is a MEP on its way. It belongs to whoever took it from free or todo.
-type candidate struct {
+// filterJob is a MEP on its way. It belongs to whoever took it from free or todo.
+type filterJob struct {
 	filter.Case
-	packet selection.Packet
-	meta   Meta
-	ctx    context.Context // of its Write
-	judged atomic.Int64    // events of which Verdicts tells: those the worker does not touch again
-	number uint64          // of the Write; guarded by mu
-	open   bool            // it is filled, and not settled; guarded by mu
+	packet       selection.Packet
+	meta         Meta
+	ctx          context.Context // of its Write
+	judgedEvents atomic.Int64    // events of which Verdicts tells: those the worker does not touch again
+	number       uint64          // of the Write; guarded by mu
+	open         bool            // it is filled, and not settled; guarded by mu
 
-	asker Asker // whose region of interest it is, of what lies in slot; nil: it is a MEP for the output
-	slot  int
+	client RegionClient // whose region of interest it is, of what lies in slot; nil: it is a MEP for the output
+	slot   int
 }
 
 // mep is the MEP without its mark.
-func (j *candidate) mep() []byte { return j.Entry[:len(j.Entry)-markBytes] }
+func (j *filterJob) mep() []byte { return j.Entry[:len(j.Entry)-markBytes] }
 
 // worker is what the watchdog sees of one.
 type worker struct {
-	filter filter.Filter
-	event  selection.Event           // at hand; the worker's alone
-	judges atomic.Pointer[candidate] // nil: it is not judging
-	until  atomic.Int64              // deadline, ns since began
-	began  time.Time                 // immutable
-	times  eventTimes
+	filter   filter.Filter
+	event    selection.Event           // at hand; the worker's alone
+	current  atomic.Pointer[filterJob] // nil: it is not judging
+	deadline atomic.Int64              // deadline, ns since began
+	started  time.Time                 // immutable
+	times    eventTimes
 }
 
-// jobsOf is how many jobs there are: some for those who judge, and some that wait.
-func jobsOf(cfg *FilterConfig) int {
+// jobCount is how many jobs there are: some for those who judge, and some that wait.
+func jobCount(cfg *FilterConfig) int {
 	n := len(cfg.Filters)
-	all := n*waiting + n // the second n may be with filters that hang
+	total := n*queuedPerWorker + n // the second n may be with filters that hang
 	if cfg.Panel != nil {
-		n, all = 1, cfg.Panel.Seats()+waiting
+		n, total = 1, cfg.Panel.MaxCases()+queuedPerWorker
 	}
-	if cfg.MostMEP > 0 {
-		all = max(n+1, min(all, jobBytes/cfg.MostMEP))
+	if cfg.MaxMEP > 0 {
+		total = max(n+1, min(total, maxJobBytes/cfg.MaxMEP))
 	}
 	if cfg.Regions > 0 {
-		all = max(all, cfg.Regions+n)
+		total = max(total, cfg.Regions+n)
 	}
-	return all
+	return total
 }
 
-// begin lets the filters judge. settled is called with the verdicts of each job.
-func (f *judges) begin(cfg FilterConfig, settled func(*candidate, []filter.Verdict)) {
-	all := jobsOf(&cfg)
-	f.cfg, f.settled = cfg, settled
-	f.free, f.todo = make(chan *candidate, all), make(chan *filter.Case, all)
+// start lets the filters judge. settled is called with the verdicts of each job.
+func (f *judges) start(cfg FilterConfig, onVerdicts func(*filterJob, []filter.Verdict)) {
+	total := jobCount(&cfg)
+	f.cfg, f.onVerdicts = cfg, onVerdicts
+	f.free, f.queue = make(chan *filterJob, total), make(chan *filter.Case, total)
 	f.workers = make([]worker, len(cfg.Filters))
-	f.quit, f.leave = context.WithCancel(context.Background())
-	f.settles.L = &f.mu
-	for i := range all {
-		j := &candidate{}
+	f.quit, f.cancel = context.WithCancel(context.Background())
+	f.jobDone.L = &f.mu
+	for i := range total {
+		j := &filterJob{}
 		j.Place = i
 		f.jobs = append(f.jobs, j)
 		f.free <- j
 	}
 	if cfg.Panel != nil {
-		f.wg.Go(func() { cfg.Panel.Serve(f.quit, f.todo, f.done) })
+		f.wg.Go(func() { cfg.Panel.Serve(f.quit, f.queue, f.finishCase) })
 		return
 	}
 	for i := range f.workers {
 		w := &f.workers[i]
-		w.filter, w.began = cfg.Filters[i], time.Now()
-		w.times.waits, w.times.in = newTimes(), newTimes()
-		f.wg.Go(func() { f.work(w) })
+		w.filter, w.started = cfg.Filters[i], time.Now()
+		w.times.waitTimes, w.times.judgeTimes = newTimeHistogram(), newTimeHistogram()
+		f.wg.Go(func() { f.runWorker(w) })
 	}
-	f.wg.Go(f.watch)
+	f.wg.Go(f.runWatchdog)
 }
 
-// take waits for a free job, which ctx bounds.
-func (f *judges) take(ctx context.Context) (j *candidate, err error) {
+// claimJob waits for a free job, which ctx bounds.
+func (f *judges) claimJob(ctx context.Context) (j *filterJob, err error) {
 	select {
 	case j = <-f.free:
 		return j, nil
@@ -165,76 +165,76 @@ func (f *judges) take(ctx context.Context) (j *candidate, err error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	f.count.held.Add(int64(time.Since(at)))
+	f.count.waitTime.Add(int64(time.Since(at)))
 	return j, nil
 }
 
 // submit has a job judged that is filled.
-func (f *judges) submit(j *candidate) error {
+func (f *judges) submit(j *filterJob) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.err != nil {
 		f.free <- j
 		return f.err
 	}
-	f.written++
-	j.number, j.open = f.written, true
-	f.todo <- &j.Case // there is room for all
+	f.submitted++
+	j.number, j.open = f.submitted, true
+	f.queue <- &j.Case // there is room for all
 	return nil
 }
 
 // fill makes it the job of a MEP.
-func (j *candidate) fill(ctx context.Context, m Meta, mep []byte) {
+func (j *filterJob) fill(ctx context.Context, m Meta, mep []byte) {
 	j.meta, j.ctx = m, ctx
-	if m.Whole.IsZero() {
-		j.meta.Whole = time.Now()
+	if m.CompletedAt.IsZero() {
+		j.meta.CompletedAt = time.Now()
 	}
 	j.Meta = selection.Meta{Run: m.Run, MEP: m.MEP, Attempt: m.Attempt}
 	j.First, j.Events = m.FirstEvent, m.Events
 	j.Entry = slices.Grow(append(j.Entry[:0], mep...), markBytes)[:len(mep)+markBytes]
-	putMark(j.Entry[len(mep):], m)
+	encodeMark(j.Entry[len(mep):], m)
 	j.Verdicts = slices.Grow(j.Verdicts[:0], m.Events)[:m.Events]
 	clear(j.Verdicts)
-	j.Returned, j.asker = 0, nil
-	j.judged.Store(0)
+	j.Returned, j.client = 0, nil
+	j.judgedEvents.Store(0)
 }
 
-// work judges MEPs until there will be no more.
-func (f *judges) work(w *worker) {
+// runWorker judges MEPs until there will be no more.
+func (f *judges) runWorker(w *worker) {
 	for {
 		select {
 		case <-f.quit.Done():
 			return
-		case c := <-f.todo:
+		case c := <-f.queue:
 			j := f.jobs[c.Place]
 			f.judge(w, j)
-			f.done(c)
+			f.finishCase(c)
 		}
 	}
 }
 
 // judge asks the worker's filter of each event.
-func (f *judges) judge(w *worker, j *candidate) {
+func (f *judges) judge(w *worker, j *filterJob) {
 	if err := f.parse(j); err != nil {
-		f.failed(err)
+		f.countError(err)
 		j.Spread(0, filter.Verdict{Decision: filter.Failed})
-		j.judged.Store(int64(j.Events))
+		j.judgedEvents.Store(int64(j.Events))
 		return
 	}
 	i := 0
 	for w.event = range j.packet.Events() {
-		v := f.judgeOne(w, j)
-		if v.Decision == filter.TimedOut && !f.stillOpen(j) {
+		v := f.judgeEvent(w, j)
+		if v.Decision == filter.TimedOut && !f.isOpen(j) {
 			return // the watchdog was here: nobody asks any more
 		}
 		j.Verdicts[i] = v
 		i++
-		j.judged.Store(int64(i))
+		j.judgedEvents.Store(int64(i))
 	}
 }
 
 // parse views the MEP of a job.
-func (f *judges) parse(j *candidate) error {
+func (f *judges) parse(j *filterJob) error {
 	if err := j.packet.Parse(j.Meta, j.mep()); err != nil {
 		return err
 	}
@@ -244,32 +244,32 @@ func (f *judges) parse(j *candidate) error {
 	return nil
 }
 
-// failed counts an error of a filter, and tells of the first one.
-func (f *judges) failed(err error) {
+// countError counts an error of a filter, and tells of the first one.
+func (f *judges) countError(err error) {
 	if f.count.errors.Add(1) == 1 {
 		f.cfg.Log.Warn("the filter could not judge an event, which passes; further ones are counted", "err", err)
 	}
 }
 
-// judgeOne asks of one event. What a filter says too late does not count, even if the watchdog has not come by.
-func (f *judges) judgeOne(w *worker, j *candidate) filter.Verdict {
+// judgeEvent asks of one event. What a filter says too late does not count, even if the watchdog has not come by.
+func (f *judges) judgeEvent(w *worker, j *filterJob) filter.Verdict {
 	begun := time.Now()
 	deadline := begun.Add(f.cfg.Deadline)
-	w.until.Store(int64(deadline.Sub(w.began)))
-	w.judges.Store(j)
-	v, err := f.ask(w, deadline)
-	w.judges.Store(nil)
+	w.deadline.Store(int64(deadline.Sub(w.started)))
+	w.current.Store(j)
+	v, err := f.runFilter(w, deadline)
+	w.current.Store(nil)
 	now := time.Now()
-	w.times.took(begun.Sub(j.meta.Whole), now.Sub(begun))
-	f.count.took(now.Sub(begun))
+	w.times.record(begun.Sub(j.meta.CompletedAt), now.Sub(begun))
+	f.count.recordTime(now.Sub(begun))
 	if err != nil {
-		f.failed(err)
+		f.countError(err)
 	}
 	return filter.Settle(v, err, deadline, now)
 }
 
-// ask asks the filter of an event. A filter that panics could not judge it.
-func (f *judges) ask(w *worker, deadline time.Time) (v filter.Verdict, err error) {
+// runFilter asks the filter of an event. A filter that panics could not judge it.
+func (f *judges) runFilter(w *worker, deadline time.Time) (v filter.Verdict, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("event %d: the filter failed: %v", w.event.Number, r)
@@ -278,33 +278,33 @@ func (f *judges) ask(w *worker, deadline time.Time) (v filter.Verdict, err error
 	return w.filter.Judge(deadline, &w.event)
 }
 
-// stillOpen tells whether a job is not settled.
-func (f *judges) stillOpen(j *candidate) bool {
+// isOpen tells whether a job is not settled.
+func (f *judges) isOpen(j *filterJob) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return j.open
 }
 
-// done takes a case back, with its verdicts, and settles it, unless that was done.
-func (f *judges) done(c *filter.Case) {
+// finishCase takes a case back, with its verdicts, and settles it, unless that was done.
+func (f *judges) finishCase(c *filter.Case) {
 	j := f.jobs[c.Place]
 	f.mu.Lock()
-	f.settleLocked(j, j.Verdicts)
+	f.finishLocked(j, j.Verdicts)
 	f.mu.Unlock()
 	f.free <- j
 }
 
-func (f *judges) settleLocked(j *candidate, verdicts []filter.Verdict) {
+func (f *judges) finishLocked(j *filterJob, verdicts []filter.Verdict) {
 	if !j.open {
 		return
 	}
-	f.settled(j, verdicts)
+	f.onVerdicts(j, verdicts)
 	j.open = false
-	f.settles.Broadcast()
+	f.jobDone.Broadcast()
 }
 
-// watch settles what is with workers beyond their deadline. When all workers are, what waits passes too.
-func (f *judges) watch() {
+// runWatchdog settles what is with workers beyond their deadline. When all workers are, what waits passes too.
+func (f *judges) runWatchdog() {
 	tick := time.NewTicker(max(time.Millisecond, f.cfg.Deadline/4))
 	defer tick.Stop()
 	for {
@@ -315,37 +315,37 @@ func (f *judges) watch() {
 		}
 		stuck := 0
 		for i := range f.workers {
-			if f.late(&f.workers[i]) {
+			if f.finishOverdue(&f.workers[i]) {
 				stuck++
 			}
 		}
 		f.count.stuck.Store(int64(stuck))
-		for stuck == len(f.workers) && f.pass() {
+		for stuck == len(f.workers) && f.timeOutWaiting() {
 		}
 	}
 }
 
-// late tells whether a worker is beyond its deadline; the MEP in its hand is settled then.
-func (f *judges) late(w *worker) bool {
-	if !w.late() {
+// finishOverdue tells whether a worker is beyond its deadline; the MEP in its hand is settled then.
+func (f *judges) finishOverdue(w *worker) bool {
+	if !w.isOverdue() {
 		return false
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	// Whatever the worker judges now is not settled before the worker has passed mu, and of that the deadline is told
 	// before: so both are of one MEP.
-	j := w.judges.Load()
-	if j == nil || !w.late() {
+	j := w.current.Load()
+	if j == nil || !w.isOverdue() {
 		return false
 	}
-	f.settleLocked(j, f.overdue(j))
+	f.finishLocked(j, f.overdueVerdicts(j))
 	return true
 }
 
-// overdue is the verdicts of a job whose worker is beyond its deadline: the event at hand and those behind it pass. The
+// overdueVerdicts is the verdicts of a job whose worker is beyond its deadline: the event at hand and those behind it pass. The
 // caller holds mu.
-func (f *judges) overdue(j *candidate) []filter.Verdict {
-	n := int(j.judged.Load())
+func (f *judges) overdueVerdicts(j *filterJob) []filter.Verdict {
+	n := int(j.judgedEvents.Load())
 	f.scratch = append(f.scratch[:0], j.Verdicts[:n]...)
 	for range j.Events - n {
 		f.scratch = append(f.scratch, filter.Verdict{Decision: filter.TimedOut})
@@ -353,36 +353,36 @@ func (f *judges) overdue(j *candidate) []filter.Verdict {
 	return f.scratch
 }
 
-// late tells whether the worker is beyond its deadline.
-func (w *worker) late() bool {
-	return w.judges.Load() != nil && int64(time.Since(w.began)) > w.until.Load()
+// isOverdue tells whether the worker is beyond its deadline.
+func (w *worker) isOverdue() bool {
+	return w.current.Load() != nil && int64(time.Since(w.started)) > w.deadline.Load()
 }
 
-// pass settles a MEP that waits for a worker. It is false when none does.
-func (f *judges) pass() bool {
+// timeOutWaiting settles a MEP that waits for a worker. It is false when none does.
+func (f *judges) timeOutWaiting() bool {
 	select {
-	case c := <-f.todo:
+	case c := <-f.queue:
 		c.Spread(0, filter.Verdict{Decision: filter.TimedOut})
-		f.done(c)
+		f.finishCase(c)
 		return true
 	default:
 		return false
 	}
 }
 
-// wait waits until the MEPs for the output that were submitted have their decisions.
-func (f *judges) wait() error {
+// waitForDecisions waits until the MEPs for the output that were submitted have their decisions.
+func (f *judges) waitForDecisions() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for last := f.written; f.openUpTo(last) && f.err == nil; {
-		f.settles.Wait()
+	for last := f.submitted; f.hasOpenUpTo(last) && f.err == nil; {
+		f.jobDone.Wait()
 	}
 	return f.err
 }
 
-func (f *judges) openUpTo(last uint64) bool {
+func (f *judges) hasOpenUpTo(last uint64) bool {
 	for _, j := range f.jobs {
-		if j.open && j.asker == nil && j.number <= last {
+		if j.open && j.client == nil && j.number <= last {
 			return true
 		}
 	}
@@ -400,9 +400,9 @@ func (f *judges) stop() {
 	if f.err == nil {
 		f.err = errFilterClosed
 	}
-	f.settles.Broadcast()
+	f.jobDone.Broadcast()
 	f.mu.Unlock()
-	f.leave()
+	f.cancel()
 	ended := make(chan struct{})
 	go func() {
 		f.wg.Wait()

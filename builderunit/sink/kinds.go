@@ -13,23 +13,23 @@ import (
 
 // Settings are what sinks are opened with; each kind takes what concerns it.
 type Settings struct {
-	Segments  SegmentsConfig  // its directory and format are found here
-	About     recording.About // the run, for its manifest; the format is found here
-	Output    string          // the directory of all runs, the name of the shared-memory buffer, or what was configured
+	Segments  SegmentsConfig    // its directory and format are found here
+	About     recording.RunInfo // the run, for its manifest; the format is found here
+	Output    string            // the directory of all runs, the name of the shared-memory buffer, or what was configured
 	Overwrite bool
 	// Backlog, if not 0, says that a second filter drains the recording, and how many bytes a builder unit may have in it.
 	Backlog  int64
 	Log      *slog.Logger // of a backlog
 	Capacity int          // of the buffer, bytes
 	Share    bool         // each entry of the buffer goes to one reader, not to all
-	// Lend, if not nil, are the slots of the builder unit: the buffer hands MEPs out where they lie, at most LendMost of
+	// Lend, if not nil, are the slots of the builder unit: the buffer hands MEPs out where they lie, at most LendMax of
 	// them at a time.
-	Lend     *shmem.Slots
-	LendMost int
+	Lend    *shmem.Slots
+	LendMax int
 }
 
-// Row is a kind of sink.
-type Row struct {
+// Kind is a kind of sink.
+type Kind struct {
 	registry.Kind
 	Files  bool                      // it writes segments to a directory
 	Shared bool                      // the MEPs take shared memory
@@ -40,7 +40,7 @@ type Row struct {
 }
 
 // Kinds is the table of sinks.
-var Kinds = []Row{
+var Kinds = []Kind{
 	{
 		Kind:  registry.Kind{Name: "discard", Help: "nothing is kept"},
 		Drops: true,
@@ -49,9 +49,9 @@ var Kinds = []Row{
 	{
 		Kind:  registry.Kind{Name: "mep", Help: "files of MEPs as they were built"},
 		Files: true,
-		Open:  segmentsOf(recording.MEP),
+		Open:  openSegmentsAs(recording.MEP),
 	},
-	{Kind: registry.Kind{Name: "mdf", Help: "files of MDF records"}, Files: true, Open: segmentsOf(recording.MDF)},
+	{Kind: registry.Kind{Name: "mdf", Help: "files of MDF records"}, Files: true, Open: openSegmentsAs(recording.MDF)},
 	{
 		Kind:   registry.Kind{Name: "buffer", Help: "shared memory for other programs"},
 		Shared: true,
@@ -66,9 +66,9 @@ var Kinds = []Row{
 	},
 }
 
-// mostName is the longest name of a buffer, bytes: shared memory has names of 200, and more stands before and behind
+// maxNameBytes is the longest name of a buffer, bytes: shared memory has names of 200, and more stands before and behind
 // it.
-const mostName = 128
+const maxNameBytes = 128
 
 // bufferNameError says what is wrong with the name of a buffer.
 type bufferNameError struct{ Output, Reason string }
@@ -77,29 +77,29 @@ func (e *bufferNameError) Error() string {
 	return fmt.Sprintf("%q %s: it is a name, and behind it ?share if its readers share the MEPs", e.Output, e.Reason)
 }
 
-// BufferName takes the output of a buffer apart: NAME, or NAME?share where each MEP goes to one reader.
-func BufferName(output string) (name string, share bool, err error) {
-	name, query, asked := strings.Cut(output, "?")
+// ParseBufferName takes the output of a buffer apart: NAME, or NAME?share where each MEP goes to one reader.
+func ParseBufferName(output string) (name string, share bool, err error) {
+	name, query, hasQuery := strings.Cut(output, "?")
 	switch {
 	case strings.Contains(name, "/"):
 		return "", false, &bufferNameError{output, "has a slash"}
 	case strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
 		return "", false, &bufferNameError{output, "has a blank, or a letter that is not of ASCII"}
-	case len(name) > mostName:
+	case len(name) > maxNameBytes:
 		return "", false, &bufferNameError{output, "is too long"}
-	case asked && query != "share":
+	case hasQuery && query != "share":
 		return "", false, &bufferNameError{output, "asks for something unknown"}
 	}
-	return name, asked, nil
+	return name, hasQuery, nil
 }
 
 func checkBufferName(output string) error {
-	_, _, err := BufferName(output)
+	_, _, err := ParseBufferName(output)
 	return err
 }
 
-// segmentsOf opens the directory of a run, whose segments have that format.
-func segmentsOf(format recording.Format) func(Settings) (Sink, error) {
+// openSegmentsAs opens the directory of a run, whose segments have that format.
+func openSegmentsAs(format recording.Format) func(Settings) (Sink, error) {
 	return func(s Settings) (Sink, error) {
 		s.About.Format, s.Segments.Format = format, format
 		s.About.Backlog = s.Backlog
@@ -144,9 +144,9 @@ func openBuffer(s Settings) (Sink, error) {
 		return nil, err
 	}
 	return &Buffer{
-		w:      w,
-		slots:  s.Lend,
-		most:   s.LendMost,
-		result: Result{Path: w.Name()},
+		w:       w,
+		slots:   s.Lend,
+		maxLent: s.LendMax,
+		result:  Result{Path: w.Name()},
 	}, nil
 }

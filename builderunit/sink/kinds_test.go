@@ -23,7 +23,7 @@ func TestKindsOpen(t *testing.T) {
 				Output:   t.TempDir(),
 				Capacity: 1 << 20,
 			}
-			s.About = recording.About{Run: s.Segments.Run, Key: s.Segments.Key, Packing: testPacking}
+			s.About = recording.RunInfo{Run: s.Segments.Run, Key: s.Segments.Key, Packing: testPacking}
 			if k.Shared {
 				s.Output = fmt.Sprintf("ringlet-test-%d-out", os.Getpid())
 			}

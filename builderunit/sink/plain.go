@@ -37,13 +37,13 @@ type File struct {
 // NewFile creates the temporary file of c.Path. The error is a *SinkError.
 func NewFile(c FileConfig) (*File, error) {
 	if !c.Format.Valid() {
-		return nil, failed(c.Path, "create it", fmt.Errorf("%v is not a format of files", c.Format))
+		return nil, wrapError(c.Path, "create it", fmt.Errorf("%v is not a format of files", c.Format))
 	}
 	switch st, err := os.Stat(c.Path); {
 	case err == nil && !st.Mode().IsRegular():
-		return nil, failed(c.Path, "create it", errNotRegular)
+		return nil, wrapError(c.Path, "create it", errNotRegular)
 	case err == nil && !c.Overwrite:
-		return nil, failed(c.Path, "create it", ErrExists)
+		return nil, wrapError(c.Path, "create it", ErrExists)
 	}
 	dir, base := filepath.Split(c.Path)
 	for {
@@ -53,7 +53,7 @@ func NewFile(c FileConfig) (*File, error) {
 			continue
 		}
 		if err != nil {
-			return nil, failed(c.Path, "create it", err)
+			return nil, wrapError(c.Path, "create it", err)
 		}
 		w := &File{
 			cfg:    c,
@@ -73,7 +73,7 @@ func (w *File) Write(ctx context.Context, m Meta, mep []byte) error {
 		return err
 	}
 	if w.closed {
-		return failed(w.cfg.Path, "write", errClosed)
+		return wrapError(w.cfg.Path, "write", errClosed)
 	}
 	if w.out.err != nil {
 		return w.out.err
@@ -85,13 +85,13 @@ func (w *File) Write(ctx context.Context, m Meta, mep []byte) error {
 	return nil
 }
 
-func (w *File) spill() error {
-	err := w.direct(w.out.buf)
+func (w *File) flushBuffer() error {
+	err := w.writeLarge(w.out.buf)
 	w.out.buf = w.out.buf[:0]
 	return err
 }
 
-func (w *File) direct(p []byte) error {
+func (w *File) writeLarge(p []byte) error {
 	n, err := w.f.Write(p)
 	w.result.Bytes += uint64(n)
 	if err == nil && n < len(p) {
@@ -110,7 +110,7 @@ func (w *File) Flush() error { return nil }
 // rest.
 func (w *File) Finish() (Result, error) {
 	if w.closed {
-		return Result{}, failed(w.cfg.Path, "finish", errClosed)
+		return Result{}, wrapError(w.cfg.Path, "finish", errClosed)
 	}
 	if err := w.out.flush(); err != nil {
 		return Result{}, err
@@ -128,7 +128,7 @@ func (w *File) Finish() (Result, error) {
 	}
 	w.temp, w.closed = "", true
 	if err := recording.SyncDir(filepath.Dir(w.cfg.Path)); err != nil {
-		return Result{}, failed(w.cfg.Path, "synchronise its directory", err)
+		return Result{}, wrapError(w.cfg.Path, "synchronise its directory", err)
 	}
 	return w.result, nil
 }
@@ -158,5 +158,5 @@ func (w *File) Abort() error {
 	if rm := os.Remove(w.temp); !errors.Is(rm, fs.ErrNotExist) {
 		err = errors.Join(err, rm)
 	}
-	return failed(w.cfg.Path, "remove its temporary file", err)
+	return wrapError(w.cfg.Path, "remove its temporary file", err)
 }

@@ -45,9 +45,9 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestFileReplacesOnlyWhenTold holds that a file is replaced only where that is asked for, and only by one that is
+// TestFileReplacesOnlyWithOverwrite holds that a file is replaced only where that is asked for, and only by one that is
 // whole.
-func TestFileReplacesOnlyWhenTold(t *testing.T) {
+func TestFileReplacesOnlyWithOverwrite(t *testing.T) {
 	p := testPattern(t)
 	dir := t.TempDir()
 	dst := filepath.Join(dir, "out.mdf")
@@ -94,7 +94,7 @@ func TestFileRefuses(t *testing.T) {
 	} {
 		_, err := NewFile(tc.c)
 		var se *SinkError
-		if !errors.As(err, &se) || se.full() || !strings.Contains(err.Error(), tc.want) {
+		if !errors.As(err, &se) || se.isDiskFull() || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%v, want %q", err, tc.want)
 		}
 	}
@@ -103,12 +103,12 @@ func TestFileRefuses(t *testing.T) {
 // fullAfter takes so many bytes.
 type fullAfter struct {
 	io.WriteCloser
-	room int
+	capacity int
 }
 
 func (f *fullAfter) Write(p []byte) (int, error) {
-	n, _ := f.WriteCloser.Write(p[:min(len(p), f.room)])
-	if f.room -= n; n < len(p) {
+	n, _ := f.WriteCloser.Write(p[:min(len(p), f.capacity)])
+	if f.capacity -= n; n < len(p) {
 		return n, unix.ENOSPC
 	}
 	return n, nil
@@ -126,7 +126,7 @@ func TestFileOnAFullDisk(t *testing.T) {
 	}
 	_, finErr := f.Finish()
 	var se *SinkError
-	if !errors.As(err, &se) || !se.full() || !errors.Is(finErr, err) {
+	if !errors.As(err, &se) || !se.isDiskFull() || !errors.Is(finErr, err) {
 		t.Fatal(err, finErr)
 	}
 	if err := f.Abort(); err != nil || namesIn(t, dir) != "" {

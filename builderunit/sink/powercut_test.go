@@ -191,7 +191,7 @@ func TestPowerCut(t *testing.T) {
 func (r *testRun) cutPower(rt *rapid.T, l *tape, cut int, dir string) *testRun {
 	after := &testRun{dir: dir, key: r.key, format: r.format}
 	var err error
-	about := recording.About{Run: 9, Key: r.key, Format: r.format}
+	about := recording.RunInfo{Run: 9, Key: r.key, Format: r.format}
 	after.runDir, err = recording.OpenRun(dir, about, false)
 	must.OK(rt, err)
 	whole, err := recording.Load(r.runDir)
@@ -213,7 +213,7 @@ func (r *testRun) cutPower(rt *rapid.T, l *tape, cut int, dir string) *testRun {
 		for _, b := range whole.Builders {
 			for _, s := range b.Segments {
 				if closed[s.Name] {
-					m.Builder(b.Index).List(s)
+					m.Builder(b.Index).AddSegment(s)
 				}
 			}
 		}

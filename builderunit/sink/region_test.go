@@ -15,21 +15,21 @@ import (
 
 // asking remembers what it is told of regions.
 type asking struct {
-	mu    sync.Mutex
-	told  map[uint64]filter.Decision // of the first event
-	slots map[uint64]int
-	kept  chan Meta // MEPs that are kept, with their verdicts
-	gone  bool      // it takes no answers
+	mu        sync.Mutex
+	decisions map[uint64]filter.Decision // of the first event
+	slots     map[uint64]int
+	kept      chan Meta // MEPs that are kept, with their verdicts
+	gone      bool      // it takes no answers
 }
 
 func newAsking(n int) *asking {
-	return &asking{told: map[uint64]filter.Decision{}, slots: map[uint64]int{}, kept: make(chan Meta, n)}
+	return &asking{decisions: map[uint64]filter.Decision{}, slots: map[uint64]int{}, kept: make(chan Meta, n)}
 }
 
-func (a *asking) Decided(m Meta, slot int, keep bool, verdicts []filter.Verdict) bool {
+func (a *asking) ApplyDecision(m Meta, slot int, keep bool, verdicts []filter.Verdict) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.told[m.MEP], a.slots[m.MEP] = verdicts[0].Decision, slot
+	a.decisions[m.MEP], a.slots[m.MEP] = verdicts[0].Decision, slot
 	if keep {
 		m.Verdicts = append(m.Verdicts, verdicts...)
 		a.kept <- m
@@ -42,13 +42,13 @@ func (a *asking) Decided(m Meta, slot int, keep bool, verdicts []filter.Verdict)
 func TestRegionsAreJudged(t *testing.T) {
 	const n = 100
 	p, to, by := testPattern(t), &kept{}, newAsking(n)
-	var told [filter.Decisions]atomic.Int64
+	var reported [filter.Decisions]atomic.Int64
 	f := NewFiltered(to, FilterConfig{
-		Filters:  []filter.Filter{&byNumberMod{}, &byNumberMod{}},
-		Deadline: time.Minute,
-		Regions:  n,
-		Decided:  func(_ Meta, _, n int, v filter.Verdict, _ time.Duration) { told[v.Decision].Add(int64(n)) },
-		Log:      slog.New(slog.DiscardHandler),
+		Filters:    []filter.Filter{&byNumberMod{}, &byNumberMod{}},
+		Deadline:   time.Minute,
+		Regions:    n,
+		OnDecision: func(_ Meta, _, n int, v filter.Verdict, _ time.Duration) { reported[v.Decision].Add(int64(n)) },
+		Log:        slog.New(slog.DiscardHandler),
 	})
 	meps := map[uint64][]byte{}
 	for k := range uint64(n) {
@@ -63,16 +63,16 @@ func TestRegionsAreJudged(t *testing.T) {
 	_, err := f.Finish()
 	must.OK(t, err)
 	s := f.Stats()
-	if s.Accepted != n*7/10 || s.Rejected != n/10 || s.Region != n/10 || s.Failed != n/5 || s.Carried != 0 {
+	if s.Accepted != n*7/10 || s.Rejected != n/10 || s.RegionRejected != n/10 || s.Failed != n/5 || s.RejectedKept != 0 {
 		t.Errorf("%+v", s)
 	}
-	rejected, accepted := told[filter.Rejected].Load(), told[filter.Accepted].Load()
+	rejected, accepted := reported[filter.Rejected].Load(), reported[filter.Accepted].Load()
 	if len(to.given) != n*9/10 || rejected != n/10 || accepted != n*7/10 {
 		t.Errorf("%d in the output, told of %d rejected and %d accepted", len(to.given), rejected, accepted)
 	}
 	for k := range uint64(n) {
-		if to.given[k] != by.told[k] && by.told[k] != filter.Rejected || by.slots[k] != int(k)+5 {
-			t.Errorf("MEP %d: %v by its region, %v in the output, slot %d", k, by.told[k], to.given[k], by.slots[k])
+		if to.given[k] != by.decisions[k] && by.decisions[k] != filter.Rejected || by.slots[k] != int(k)+5 {
+			t.Errorf("MEP %d: %v by its region, %v in the output, slot %d", k, by.decisions[k], to.given[k], by.slots[k])
 		}
 	}
 	waits, _ := f.Histograms()
@@ -110,7 +110,7 @@ func TestRegionsOfAFilterThatHangs(t *testing.T) {
 	must.OK(t, f.Judge(t.Context(), m, mep, 0, by))
 	_, err := f.Finish()
 	must.OK(t, err)
-	if s := f.Stats(); s.Rejected+s.Region+s.TimedOut != 0 {
+	if s := f.Stats(); s.Rejected+s.RegionRejected+s.TimedOut != 0 {
 		t.Errorf("what was given up is counted: %+v", s)
 	}
 }
@@ -160,7 +160,7 @@ func TestJudgingRegionsDoesNotAllocate(t *testing.T) {
 // answering says when it was told.
 type answering struct{ done chan struct{} }
 
-func (a *answering) Decided(Meta, int, bool, []filter.Verdict) bool {
+func (a *answering) ApplyDecision(Meta, int, bool, []filter.Verdict) bool {
 	a.done <- struct{}{}
 	return true
 }

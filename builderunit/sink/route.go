@@ -8,7 +8,7 @@ import (
 // Route is a rule that says to which of several output streams a MEP goes.
 type Route struct {
 	registry.Kind
-	All    bool // every stream gets every MEP
+	ToAll  bool // every stream gets every MEP
 	Filter bool // it needs the decisions of a filter
 	// pick returns the index of the stream, of n, that gets a MEP. turn counts the MEPs of the builder unit from 0.
 	pick func(n int, turn uint64, m Meta, mep []byte) int
@@ -20,7 +20,7 @@ var Routes = []Route{
 	{Kind: registry.Kind{Name: "number", Help: "by the number of the MEP"}, pick: byNumber},
 	{Kind: registry.Kind{Name: "missing", Help: "MEPs with missing fragments to the last"}, pick: byMissing},
 	{Kind: registry.Kind{Name: "decision", Help: "what the filter rejected to the last"}, Filter: true, pick: byDecision},
-	{Kind: registry.Kind{Name: "all", Help: "each MEP to all"}, All: true},
+	{Kind: registry.Kind{Name: "all", Help: "each MEP to all"}, ToAll: true},
 }
 
 func byTurns(n int, turn uint64, _ Meta, _ []byte) int { return int(turn % uint64(n)) }

@@ -40,28 +40,28 @@ func markedMEP(t must.TB, m Meta) []byte {
 }
 
 func TestRoutes(t *testing.T) {
-	whole, wholeMEP := buildMEP(t, testPattern(t), 5, testPacking, 0)
-	marked := markedMEP(t, whole)
+	complete, completeMEP := buildMEP(t, testPattern(t), 5, testPacking, 0)
+	marked := markedMEP(t, complete)
 	turns, number, missing := routeOf(t, "turns"), routeOf(t, "number"), routeOf(t, "missing")
 	for turn := range uint64(7) {
-		for n := 2; n <= MostStreams; n++ {
-			if got := turns.pick(n, turn, whole, wholeMEP); got != int(turn)%n {
+		for n := 2; n <= MaxStreams; n++ {
+			if got := turns.pick(n, turn, complete, completeMEP); got != int(turn)%n {
 				t.Errorf("turn %d of %d: stream %d", turn, n, got)
 			}
-			if got := missing.pick(n, turn, whole, marked); got != n-1 {
+			if got := missing.pick(n, turn, complete, marked); got != n-1 {
 				t.Errorf("a marked MEP goes to stream %d of %d", got, n)
 			}
-			if got := missing.pick(n, turn, whole, wholeMEP); got != int(turn)%(n-1) {
+			if got := missing.pick(n, turn, complete, completeMEP); got != int(turn)%(n-1) {
 				t.Errorf("a whole MEP goes to stream %d of %d", got, n)
 			}
 		}
 	}
-	if hasMissing(wholeMEP[:20]) {
+	if hasMissing(completeMEP[:20]) {
 		t.Error("what is no MEP has missing fragments")
 	}
 	if n := testing.AllocsPerRun(100, func() {
-		_ = number.pick(3, 1, whole, wholeMEP)
-		_ = missing.pick(3, 1, whole, marked)
+		_ = number.pick(3, 1, complete, completeMEP)
+		_ = missing.pick(3, 1, complete, marked)
 	}); n > 0 {
 		t.Errorf("%v allocations for a MEP", n)
 	}
@@ -72,7 +72,7 @@ func TestRoutes(t *testing.T) {
 func TestByNumber(t *testing.T) {
 	number := routeOf(t, "number")
 	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(2, MostStreams).Draw(t, "streams")
+		n := rapid.IntRange(2, MaxStreams).Draw(t, "streams")
 		step := rapid.Uint64Range(1, 64).Draw(t, "builders")
 		first := rapid.Uint64Range(0, 1<<40).Draw(t, "first")
 		const meps = 4000

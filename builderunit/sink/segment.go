@@ -23,7 +23,7 @@ type storage interface {
 	io.WriterAt
 	Truncate(size int64) error
 	Sync() error // data and size, not times
-	Look(at *unix.Stat_t) error
+	Stat(at *unix.Stat_t) error
 	Close() error
 }
 
@@ -40,7 +40,7 @@ func (f file) Sync() error {
 }
 
 // Look is fstat.
-func (f file) Look(at *unix.Stat_t) error {
+func (f file) Stat(at *unix.Stat_t) error {
 	for {
 		if err := unix.Fstat(int(f.Fd()), at); !errors.Is(err, unix.EINTR) {
 			return err
@@ -69,23 +69,23 @@ type segment struct {
 	data, index storage
 	created     time.Time
 
-	// guarded by Segments.io
-	about    recording.Segment // of the MEPs that have an entry
+	// guarded by Segments.ioMu
+	totals   recording.Segment // of the MEPs that have an entry
 	indexEnd int64             // of the last whole entry
 	dataEnd  int64             // up to which all data were written
-	seen     unix.Stat_t       // scratch
+	stat     unix.Stat_t       // scratch
 
-	kept atomic.Int64 // end of the last MEP that has an entry
+	indexedEnd atomic.Int64 // end of the last MEP that has an entry
 
-	// syncing is held by whoever synchronises or closes the segment
-	syncing sync.Mutex
-	synced  int64 // kept when it was synchronised last
-	closed  bool
-	broken  error // synchronising failed: nobody knows what is on the disk
+	// syncMu is held by whoever synchronises or closes the segment
+	syncMu sync.Mutex
+	synced int64 // kept when it was synchronised last
+	closed bool
+	broken error // synchronising failed: nobody knows what is on the disk
 }
 
-// create makes the next segment: index first, since the lock on it says that somebody is at work, then the data.
-func (s *Segments) create() (*segment, error) {
+// createSegment makes the next segment: index first, since the lock on it says that somebody is at work, then the data.
+func (s *Segments) createSegment() (*segment, error) {
 	id := recording.SegmentID{Builder: s.c.Builder, Number: s.number, Format: s.c.Format}
 	for {
 		id.Number++
@@ -94,7 +94,7 @@ func (s *Segments) create() (*segment, error) {
 			continue // every number that was ever taken is below the one that will do
 		}
 		if err != nil {
-			return nil, failed(filepath.Join(s.c.Dir, id.Index()), "create it", err)
+			return nil, wrapError(filepath.Join(s.c.Dir, id.Index()), "create it", err)
 		}
 		g, err := s.createData(id, index)
 		if errors.Is(err, fs.ErrExist) {
@@ -113,16 +113,16 @@ func (s *Segments) createData(id recording.SegmentID, index *os.File) (*segment,
 		}
 		_ = os.Remove(index.Name()) // still empty
 		_ = index.Close()
-		return nil, failed(path, "create it", err)
+		return nil, wrapError(path, "create it", err)
 	}
-	for _, taken := range []string{id.Name(), id.Name() + recording.TailSuffix} {
-		if _, err := os.Lstat(filepath.Join(s.c.Dir, taken)); err == nil {
+	for _, takenName := range []string{id.Name(), id.Name() + recording.TailSuffix} {
+		if _, err := os.Lstat(filepath.Join(s.c.Dir, takenName)); err == nil {
 			return giveUp(fs.ErrExist)
 		}
 	}
 	// A killed process's segment of this number may have been closed, drained and removed since enlist. It was listed
 	// before its index went.
-	if m, err := recording.Load(s.c.Dir); err == nil && m.Lists(id) {
+	if m, err := recording.Load(s.c.Dir); err == nil && m.HasSegment(id) {
 		return giveUp(fs.ErrExist)
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
@@ -154,59 +154,59 @@ func (s *Segments) createData(id recording.SegmentID, index *os.File) (*segment,
 	return g, nil
 }
 
-// put writes data, then the entries that become true with them. What it could write before an error counts. The data of
+// write writes data, then the entries that become true with them. What it could write before an error counts. The data of
 // an entry may have been written before it; where they were not, it is not.
-func (g *segment) put(at int64, data, entries []byte, count *counters) error {
-	if err := g.unharmed(g.dataEnd); err != nil {
+func (g *segment) write(at int64, data, entries []byte, count *counters) error {
+	if err := g.checkUnchanged(g.dataEnd); err != nil {
 		return err
 	}
 	from := time.Now()
 	n, err := g.data.WriteAt(data, at)
-	count.wrote(n, from)
-	g.reach(at, n)
-	err = failed(g.path, "write", err)
+	count.recordWrite(n, from)
+	g.advance(at, n)
+	err = wrapError(g.path, "write", err)
 	entries = entriesUpTo(entries, g.dataEnd)
 	if len(entries) == 0 {
 		return err
 	}
 	n, indexErr := g.index.WriteAt(entries, g.indexEnd)
-	whole := n / recording.EntryBytes * recording.EntryBytes
-	g.tally(entries[:whole], count)
-	return cmp.Or(err, failed(g.indexPath, "write", indexErr))
+	wholeBytes := n / recording.EntryBytes * recording.EntryBytes
+	g.recordEntries(entries[:wholeBytes], count)
+	return cmp.Or(err, wrapError(g.indexPath, "write", indexErr))
 }
 
-// unharmed says that the file still has its name and so many bytes: else what is written behind them would hide that
+// checkUnchanged says that the file still has its name and so many bytes: else what is written behind them would hide that
 // another program has cut it. The caller holds io.
-func (g *segment) unharmed(written int64) error {
-	err := g.data.Look(&g.seen)
-	if err == nil && (g.seen.Nlink == 0 || g.seen.Size < written) {
-		err = &changedError{Written: written, There: g.seen.Size, Gone: g.seen.Nlink == 0}
+func (g *segment) checkUnchanged(written int64) error {
+	err := g.data.Stat(&g.stat)
+	if err == nil && (g.stat.Nlink == 0 || g.stat.Size < written) {
+		err = &changedError{Written: written, Actual: g.stat.Size, Gone: g.stat.Nlink == 0}
 	}
-	if err = failed(g.path, "write", err); err != nil {
-		g.syncing.Lock()
-		defer g.syncing.Unlock()
+	if err = wrapError(g.path, "write", err); err != nil {
+		g.syncMu.Lock()
+		defer g.syncMu.Unlock()
 		g.broken = cmp.Or(g.broken, err)
 	}
 	return err
 }
 
-// published says that the name is still that of the file, and that it has the bytes that were written and no more.
-func (g *segment) published() error {
+// checkName says that the name is still that of the file, and that it has the bytes that were written and no more.
+func (g *segment) checkName() error {
 	var by, at unix.Stat_t
 	err := unix.Lstat(g.path, &at)
 	gone := errors.Is(err, fs.ErrNotExist)
 	if err == nil || gone {
-		err = g.data.Look(&by)
+		err = g.data.Stat(&by)
 	}
 	gone = gone || by.Dev != at.Dev || by.Ino != at.Ino
 	if err == nil && (gone || by.Size != g.dataEnd) {
-		err = &changedError{Written: g.dataEnd, There: by.Size, Gone: gone}
+		err = &changedError{Written: g.dataEnd, Actual: by.Size, Gone: gone}
 	}
-	return failed(g.path, "close", err)
+	return wrapError(g.path, "close", err)
 }
 
-// reach notes that n bytes of data were written at an offset.
-func (g *segment) reach(at int64, n int) {
+// advance notes that n bytes of data were written at an offset.
+func (g *segment) advance(at int64, n int) {
 	if at <= g.dataEnd {
 		g.dataEnd = max(g.dataEnd, at+int64(n))
 	}
@@ -222,22 +222,22 @@ func entriesUpTo(entries []byte, end int64) []byte {
 	return entries[:n]
 }
 
-// tally adds MEPs whose entries were written.
-func (g *segment) tally(entries []byte, count *counters) {
+// recordEntries adds MEPs whose entries were written.
+func (g *segment) recordEntries(entries []byte, count *counters) {
 	var e recording.Entry
 	for b := entries; len(b) > 0 && e.Parse(b); b = b[recording.EntryBytes:] {
-		g.about.Add(e)
+		g.totals.Add(e)
 	}
 	g.indexEnd += int64(len(entries))
-	g.kept.Store(g.about.Bytes)
-	count.add(func(s *SegmentsStats) { s.MEPs += uint64(len(entries) / recording.EntryBytes) })
+	g.indexedEnd.Store(g.totals.Bytes)
+	count.update(func(s *SegmentsStats) { s.MEPs += uint64(len(entries) / recording.EntryBytes) })
 }
 
 // synchronise has on the disk what was written before it was called.
 func (g *segment) synchronise(count *counters) error {
-	need := g.kept.Load()
-	g.syncing.Lock()
-	defer g.syncing.Unlock()
+	need := g.indexedEnd.Load()
+	g.syncMu.Lock()
+	defer g.syncMu.Unlock()
 	if g.closed || g.broken != nil || g.synced >= need {
 		return g.broken
 	}
@@ -246,14 +246,14 @@ func (g *segment) synchronise(count *counters) error {
 
 // sync synchronises data and index. The caller holds syncing.
 func (g *segment) sync(count *counters) error {
-	from, upTo := time.Now(), g.kept.Load()
-	if g.broken = failed(g.path, "synchronise", g.data.Sync()); g.broken == nil {
-		g.broken = failed(g.indexPath, "synchronise", g.index.Sync())
+	from, upTo := time.Now(), g.indexedEnd.Load()
+	if g.broken = wrapError(g.path, "synchronise", g.data.Sync()); g.broken == nil {
+		g.broken = wrapError(g.indexPath, "synchronise", g.index.Sync())
 	}
 	if g.broken == nil {
 		g.synced = upTo
 	}
-	count.add(func(s *SegmentsStats) { s.Syncs, s.SyncTime = s.Syncs+1, s.SyncTime+time.Since(from) })
+	count.update(func(s *SegmentsStats) { s.Syncs, s.SyncTime = s.Syncs+1, s.SyncTime+time.Since(from) })
 	return g.broken
 }
 
@@ -267,7 +267,7 @@ func (s *Segments) closeWritten() {
 		}
 		g := s.closing[0]
 		s.mu.Unlock()
-		_ = s.finish(g) // the error is kept
+		_ = s.finishSegment(g) // the error is kept
 		s.mu.Lock()
 		s.closing = slices.Delete(s.closing, 0, 1)
 		s.changed.Broadcast()
@@ -275,21 +275,21 @@ func (s *Segments) closeWritten() {
 	}
 }
 
-// finish gives a segment its name and lists it. Its lock is held until then. After an error it stays as it is: Recover
+// finishSegment gives a segment its name and lists it. Its lock is held until then. After an error it stays as it is: Recover
 // looks at it when this process is gone.
-func (s *Segments) finish(g *segment) (err error) {
-	g.syncing.Lock()
-	defer g.syncing.Unlock()
+func (s *Segments) finishSegment(g *segment) (err error) {
+	g.syncMu.Lock()
+	defer g.syncMu.Unlock()
 	if g.closed {
 		return nil
 	}
 	g.closed = true
 	defer func() {
-		err = cmp.Or(err, failed(g.path, "close", errors.Join(g.data.Close(), g.index.Close())))
+		err = cmp.Or(err, wrapError(g.path, "close", errors.Join(g.data.Close(), g.index.Close())))
 		if err != nil {
 			s.fail(err) // before it is forgotten: Flush must find the segment or the error
 		}
-		s.forget(g)
+		s.forgetSegment(g)
 	}()
 	if g.broken != nil {
 		return g.broken
@@ -297,57 +297,57 @@ func (s *Segments) finish(g *segment) (err error) {
 	if err := g.sync(&s.count); err != nil {
 		return err
 	}
-	if err := g.published(); err != nil {
+	if err := g.checkName(); err != nil {
 		return err
 	}
 	name := filepath.Join(s.c.Dir, g.id.Name())
 	if err := recording.RenameNew(g.path, name); err != nil {
-		return failed(g.path, "rename it to "+g.id.Name(), err)
+		return wrapError(g.path, "rename it to "+g.id.Name(), err)
 	}
-	g.about.Close(g.id, s.c.Now())
+	g.totals.SetClosed(g.id, s.c.Now())
 	err = recording.SyncDir(s.c.Dir)
 	if err == nil {
 		err = recording.Update(s.c.Dir, func(m *recording.Manifest) error {
-			s.entry(m, recording.Writing).List(g.about)
+			s.manifestEntry(m, recording.Writing).AddSegment(g.totals)
 			return nil
 		})
 	}
 	if err == nil {
-		s.add(g)
+		s.countClosed(g)
 	}
-	return failed(name, "list it in the manifest", err)
+	return wrapError(name, "list it in the manifest", err)
 }
 
-// add counts a segment that was closed.
-func (s *Segments) add(g *segment) {
+// countClosed counts a segment that was closed.
+func (s *Segments) countClosed(g *segment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.result.Segments++
-	s.result.MEPs += g.about.MEPs
-	s.result.Events += g.about.Events
-	s.result.Bytes += uint64(g.about.Bytes)
-	s.count.add(func(s *SegmentsStats) { s.Segments++ })
+	s.result.MEPs += g.totals.MEPs
+	s.result.Events += g.totals.Events
+	s.result.Bytes += uint64(g.totals.Bytes)
+	s.count.update(func(s *SegmentsStats) { s.Segments++ })
 }
 
-func (s *Segments) forget(g *segment) {
+func (s *Segments) forgetSegment(g *segment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open = slices.DeleteFunc(s.open, func(o *segment) bool { return o == g })
 }
 
-// settle keeps what can be kept after an error: whole MEPs that still wait are written if there is room, every segment
+// closeAfterError keeps what can be kept after an error: whole MEPs that still wait are written if there is room, every segment
 // is cut back to its last whole MEP, and closed. The caller holds own, so that no Write is under way.
-func (s *Segments) settle() {
-	if s.settled {
+func (s *Segments) closeAfterError() {
+	if s.closedAfterError {
 		return
 	}
-	s.settled = true
-	s.io.Lock()
-	defer s.io.Unlock()
+	s.closedAfterError = true
+	s.ioMu.Lock()
+	defer s.ioMu.Unlock()
 	s.mu.Lock()
 	open := slices.Clone(s.open)
 	for _, b := range []*block{s.full, s.cur} {
-		if b != nil && b.waiting() && slices.Contains(open, b.seg) {
+		if b != nil && b.hasPending() && slices.Contains(open, b.seg) {
 			s.mu.Unlock()
 			b.seg.salvage(b, &s.count)
 			s.mu.Lock()
@@ -356,7 +356,7 @@ func (s *Segments) settle() {
 	s.mu.Unlock()
 	s.seg = nil
 	for _, g := range open {
-		if err := s.cut(g); err != nil {
+		if err := s.truncateSegment(g); err != nil {
 			s.mu.Lock()
 			if !errors.Is(s.err, err) {
 				s.err = errors.Join(s.err, err)
@@ -369,42 +369,42 @@ func (s *Segments) settle() {
 // salvage writes the whole MEPs of a block that follow what has been written.
 func (g *segment) salvage(b *block, count *counters) {
 	var next recording.Entry
-	entries := b.entries[b.entriesTaken:]
-	if g.broken != nil || !next.Parse(entries) || next.Offset != g.kept.Load() {
+	entries := b.entries[b.claimedEntryBytes:]
+	if g.broken != nil || !next.Parse(entries) || next.Offset != g.indexedEnd.Load() {
 		return
 	}
-	_ = g.put(b.at+int64(b.taken), b.safe[b.taken:], entries, count) // the output has failed before
+	_ = g.write(b.offset+int64(b.claimedBytes), b.complete[b.claimedBytes:], entries, count) // the output has failed before
 }
 
-// cut cuts a segment back to its last whole MEP and closes it. One without any is removed: it holds nothing that was
+// truncateSegment cuts a segment back to its last whole MEP and closes it. One without any is removed: it holds nothing that was
 // ever acknowledged.
-func (s *Segments) cut(g *segment) error {
-	kept := g.kept.Load()
-	g.syncing.Lock()
+func (s *Segments) truncateSegment(g *segment) error {
+	kept := g.indexedEnd.Load()
+	g.syncMu.Lock()
 	closed := g.closed
-	g.syncing.Unlock()
+	g.syncMu.Unlock()
 	if closed {
 		return nil
 	}
-	_ = g.unharmed(kept) // it is broken then
-	g.syncing.Lock()
+	_ = g.checkUnchanged(kept) // it is broken then
+	g.syncMu.Lock()
 	broken := g.broken
-	g.syncing.Unlock()
+	g.syncMu.Unlock()
 	if g.dataEnd = kept; broken == nil && kept > 0 {
 		if err := errors.Join(g.data.Truncate(kept), g.index.Truncate(g.indexEnd)); err != nil {
 			broken = fmt.Errorf("it cannot be cut back to its last whole MEP, 'ringlet recover' will: %w", err)
 		}
 	}
 	if broken != nil || kept > 0 {
-		g.syncing.Lock()
+		g.syncMu.Lock()
 		g.broken = broken
-		g.syncing.Unlock()
-		return s.finish(g)
+		g.syncMu.Unlock()
+		return s.finishSegment(g)
 	}
-	g.syncing.Lock()
-	defer g.syncing.Unlock()
+	g.syncMu.Lock()
+	defer g.syncMu.Unlock()
 	g.closed = true
 	err := errors.Join(os.Remove(g.path), os.Remove(g.indexPath), g.data.Close(), g.index.Close())
-	s.forget(g)
+	s.forgetSegment(g)
 	return err
 }

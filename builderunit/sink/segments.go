@@ -60,19 +60,19 @@ type Segments struct {
 	quit chan struct{}
 	done chan struct{} // the background goroutine has ended
 
-	// own is held by Write, and by whoever ends a segment between two of them
-	own     sync.Mutex
-	out     stream
-	enc     encoder
-	seg     *segment // being written; nil before the first MEP and between segments
-	crc     uint32   // of seg as far as crcAt
-	crcAt   int      // bytes of out.buf that crc has
-	number  int      // of the last segment
-	ended   bool
-	settled bool
+	// writeMu is held by Write, and by whoever ends a segment between two of them
+	writeMu          sync.Mutex
+	out              stream
+	enc              encoder
+	seg              *segment // being written; nil before the first MEP and between segments
+	crc              uint32   // of seg as far as crcAt
+	crcAt            int      // bytes of out.buf that crc has
+	number           int      // of the last segment
+	ended            bool
+	closedAfterError bool
 
-	// io is held by whoever writes blocks
-	io sync.Mutex
+	// ioMu is held by whoever writes blocks
+	ioMu sync.Mutex
 
 	mu      sync.Mutex
 	changed *sync.Cond // on mu: closing has become shorter, or err is set
@@ -118,15 +118,15 @@ func newSegments(c SegmentsConfig, h hook) (*Segments, error) {
 	s.changed = sync.NewCond(&s.mu)
 	s.out = newStream(c.Dir, s)
 	s.result.Path = c.Dir
-	if err := s.enlist(); err != nil {
-		return nil, failed(c.Dir, fmt.Sprintf("record builder unit %d", c.Builder), err)
+	if err := s.register(); err != nil {
+		return nil, wrapError(c.Dir, fmt.Sprintf("record builder unit %d", c.Builder), err)
 	}
-	go s.background()
+	go s.runBackground()
 	return s, nil
 }
 
-// enlist puts the builder unit into the manifest, and finds the number of its last segment.
-func (s *Segments) enlist() error {
+// register puts the builder unit into the manifest, and finds the number of its last segment.
+func (s *Segments) register() error {
 	if !s.c.Format.Valid() {
 		return fmt.Errorf("%v is not a format of segments", s.c.Format)
 	}
@@ -135,7 +135,7 @@ func (s *Segments) enlist() error {
 			return fmt.Errorf("the directory is that of run %d with key %s as %s, not of run %d with key %v as %v",
 				m.Run, m.Key, m.Format, s.c.Run, s.c.Key, s.c.Format)
 		}
-		b := s.entry(m, recording.Writing)
+		b := s.manifestEntry(m, recording.Writing)
 		if n := len(b.Segments); n > 0 {
 			s.number = b.Segments[n-1].Number
 		}
@@ -143,8 +143,8 @@ func (s *Segments) enlist() error {
 	})
 }
 
-// entry is that of the builder unit in the manifest, brought up to date.
-func (s *Segments) entry(m *recording.Manifest, state recording.State) *recording.Builder {
+// manifestEntry is that of the builder unit in the manifest, brought up to date.
+func (s *Segments) manifestEntry(m *recording.Manifest, state recording.State) *recording.Builder {
 	b := m.Builder(s.c.Builder)
 	b.Node, b.Host, b.Program = s.c.Node, s.c.Host, s.c.Program
 	b.Durability, b.State = s.c.Durability.String(), state
@@ -158,54 +158,54 @@ func (s *Segments) Write(ctx context.Context, m Meta, mep []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	s.own.Lock()
-	defer s.own.Unlock()
+	s.writeMu.Lock()
+	defer s.writeMu.Unlock()
 	if s.ended {
-		return failed(s.c.Dir, "write", errClosed)
+		return wrapError(s.c.Dir, "write", errClosed)
 	}
-	err := s.failed()
+	err := s.failure()
 	if err == nil {
-		err = s.append(m, mep)
+		err = s.appendMEP(m, mep)
 	}
 	if err != nil {
 		s.fail(err)
-		s.settle()
+		s.closeAfterError()
 	}
-	return s.failed()
+	return s.failure()
 }
 
-// append writes one MEP, and ends the segment if it is due.
-func (s *Segments) append(m Meta, mep []byte) error {
+// appendMEP writes one MEP, and ends the segment if it is due.
+func (s *Segments) appendMEP(m Meta, mep []byte) error {
 	if s.seg == nil {
-		if err := s.begin(); err != nil {
+		if err := s.beginSegment(); err != nil {
 			return err
 		}
 	}
-	from := s.end()
+	from := s.endOffset()
 	if err := s.enc.write(&s.out, s.c.Format, m, mep); err != nil {
 		return err
 	}
-	s.commit(m, from)
-	if !s.due() {
+	s.appendEntry(m, from)
+	if !s.segmentDue() {
 		return nil
 	}
-	if err := s.retire(); err != nil {
+	if err := s.retireSegment(); err != nil {
 		return err
 	}
 	return s.waitForClosing()
 }
 
-// end is the offset at which the next byte of the segment will stand.
-func (s *Segments) end() int64 { return s.cur.at + int64(len(s.out.buf)) }
+// endOffset is the offset at which the next byte of the segment will stand.
+func (s *Segments) endOffset() int64 { return s.cur.offset + int64(len(s.out.buf)) }
 
-// due says whether the segment is to end with the MEP that was written last.
-func (s *Segments) due() bool {
-	return s.seg != nil && (s.end() >= s.c.SegmentBytes || s.c.Now().Sub(s.seg.created) >= s.c.SegmentTime)
+// segmentDue says whether the segment is to end with the MEP that was written last.
+func (s *Segments) segmentDue() bool {
+	return s.seg != nil && (s.endOffset() >= s.c.SegmentBytes || s.c.Now().Sub(s.seg.created) >= s.c.SegmentTime)
 }
 
-// begin makes the next segment.
-func (s *Segments) begin() error {
-	g, err := s.create()
+// beginSegment makes the next segment.
+func (s *Segments) beginSegment() error {
+	g, err := s.createSegment()
 	if err != nil {
 		return err
 	}
@@ -213,14 +213,14 @@ func (s *Segments) begin() error {
 	s.number = g.id.Number
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.cur.begin(g, 0)
+	s.cur.reset(g, 0)
 	s.out.buf = s.cur.data
 	s.open = append(s.open, g)
 	return nil
 }
 
-// retire ends the segment: its last block is handed over, and the background goroutine closes it.
-func (s *Segments) retire() error {
+// retireSegment ends the segment: its last block is handed over, and the background goroutine closes it.
+func (s *Segments) retireSegment() error {
 	if err := s.handOver(true); err != nil {
 		return err
 	}
@@ -241,9 +241,9 @@ func (s *Segments) waitForClosing() error {
 // Flush makes every MEP whose Write has returned as safe as the durability says. At Memory that is nothing.
 func (s *Segments) Flush() error {
 	if s.c.Durability == recording.Memory {
-		return s.failed()
+		return s.failure()
 	}
-	s.count.add(func(s *SegmentsStats) { s.Flushes++ })
+	s.count.update(func(s *SegmentsStats) { s.Flushes++ })
 	if err := s.writeOut(true); err != nil || s.c.Durability != recording.Disk {
 		return err
 	}
@@ -255,11 +255,11 @@ func (s *Segments) Flush() error {
 			s.fail(err)
 		}
 	}
-	return s.failed()
+	return s.failure()
 }
 
-// background writes what waits, closes segments, and ends those that have become old.
-func (s *Segments) background() {
+// runBackground writes what waits, closes segments, and ends those that have become old.
+func (s *Segments) runBackground() {
 	defer close(s.done)
 	tick := time.NewTicker(max(min(idleTime, s.c.SegmentTime), time.Millisecond))
 	defer tick.Stop()
@@ -272,25 +272,25 @@ func (s *Segments) background() {
 		case <-tick.C:
 			due = true
 		}
-		if due && s.own.TryLock() { // a Write under way looks by itself
-			if s.failed() == nil && s.due() {
-				if err := s.retire(); err != nil {
+		if due && s.writeMu.TryLock() { // a Write under way looks by itself
+			if s.failure() == nil && s.segmentDue() {
+				if err := s.retireSegment(); err != nil {
 					s.fail(err)
 				}
 			}
-			s.own.Unlock()
+			s.writeMu.Unlock()
 		}
 		_ = s.writeOut(due) // the error is kept
 		s.closeWritten()
-		if s.failed() != nil {
-			s.own.Lock()
-			s.settle()
-			s.own.Unlock()
+		if s.failure() != nil {
+			s.writeMu.Lock()
+			s.closeAfterError()
+			s.writeMu.Unlock()
 		}
 	}
 }
 
-func (s *Segments) nudge() {
+func (s *Segments) wakeBackground() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -318,28 +318,28 @@ func (s *Segments) close(state recording.State) (Result, error) {
 		return s.result, s.endErr
 	}
 	s.finished = true
-	s.own.Lock()
+	s.writeMu.Lock()
 	s.ended = true
-	if s.seg != nil && s.failed() == nil {
-		if err := s.retire(); err != nil {
+	if s.seg != nil && s.failure() == nil {
+		if err := s.retireSegment(); err != nil {
 			s.fail(err)
 		}
 	}
-	s.own.Unlock()
+	s.writeMu.Unlock()
 	close(s.quit)
 	<-s.done
 	_ = s.writeOut(true) // the error is kept
 	s.closeWritten()
-	if s.failed() != nil {
+	if s.failure() != nil {
 		state = recording.GivenUp
-		s.own.Lock()
-		s.settle()
-		s.own.Unlock()
+		s.writeMu.Lock()
+		s.closeAfterError()
+		s.writeMu.Unlock()
 	}
 	err := recording.Update(s.c.Dir, func(m *recording.Manifest) error {
-		s.entry(m, state)
+		s.manifestEntry(m, state)
 		return nil
 	})
-	s.endErr = errors.Join(s.failed(), failed(s.c.Dir, "write the manifest", err))
+	s.endErr = errors.Join(s.failure(), wrapError(s.c.Dir, "write the manifest", err))
 	return s.result, s.endErr
 }

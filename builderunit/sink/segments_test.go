@@ -178,11 +178,11 @@ func TestBackgroundWaitsForNobody(t *testing.T) {
 func TestFailedSegmentIsNotForgotten(t *testing.T) {
 	p := testPattern(t)
 	r := newRun(t, t.TempDir(), recording.MEP)
-	d := &faultyDisk{room: 1 << 30}
+	d := &faultyDisk{capacity: 1 << 30}
 	s := newTestSegments(t, r.config(0, recording.Disk), d.hook())
 	m, mep := buildMEP(t, p, 0, testPacking, 0)
 	must.OK(t, s.Write(t.Context(), m, mep))
-	if err := s.finish(s.open[0]); err == nil || s.failed() == nil || s.Flush() == nil {
+	if err := s.finishSegment(s.open[0]); err == nil || s.failure() == nil || s.Flush() == nil {
 		t.Error("a segment that could not be synchronised was closed", err)
 	}
 }
@@ -317,7 +317,7 @@ func TestNamesAreNotUsedAgain(t *testing.T) {
 	// Nor is one used that was closed by Recover, drained and removed after this writer had begun.
 	s = newTestSegments(t, r.config(0, recording.File), hook{})
 	must.OK(t, recording.Update(r.runDir, func(m *recording.Manifest) error {
-		m.Builder(0).List(recording.Segment{Name: "bu0-00007.mep", Number: 7, CRC: "00000000"})
+		m.Builder(0).AddSegment(recording.Segment{Name: "bu0-00007.mep", Number: 7, CRC: "00000000"})
 		return nil
 	}))
 	must.OK(t, s.Write(t.Context(), m, mep))
@@ -436,8 +436,8 @@ func (n *nowhere) WriteAt(p []byte, at int64) (int, error) {
 }
 
 // Look says that all of it is there.
-func (n *nowhere) Look(at *unix.Stat_t) error {
-	err := n.storage.Look(at)
+func (n *nowhere) Stat(at *unix.Stat_t) error {
+	err := n.storage.Stat(at)
 	at.Size = n.bytes
 	return err
 }

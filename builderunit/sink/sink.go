@@ -15,7 +15,7 @@ type Meta struct {
 	Events     int    // number of its events
 	Attempt    uint32 // how often it was given to a builder unit, this time included; the highest attempt counts
 
-	Whole time.Time // when its last byte was in place; zero where nobody knows
+	CompletedAt time.Time // when its last byte was in place; zero where nobody knows
 
 	Decision filter.Decision // of the filter on its event, where there is one
 	// Verdicts are those of its events, where a filter has judged a region of interest of the MEP; valid until Write

@@ -18,23 +18,23 @@ type SegmentsStats struct {
 
 // counters are the SegmentsStats as they are counted.
 type counters struct {
-	mu  sync.Mutex
-	now SegmentsStats
+	mu    sync.Mutex
+	stats SegmentsStats
 }
 
-func (c *counters) add(what func(*SegmentsStats)) {
+func (c *counters) update(what func(*SegmentsStats)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	what(&c.now)
+	what(&c.stats)
 }
 
-func (c *counters) wrote(n int, from time.Time) {
-	c.add(func(s *SegmentsStats) { s.Bytes, s.WriteTime = s.Bytes+uint64(n), s.WriteTime+time.Since(from) })
+func (c *counters) recordWrite(n int, from time.Time) {
+	c.update(func(s *SegmentsStats) { s.Bytes, s.WriteTime = s.Bytes+uint64(n), s.WriteTime+time.Since(from) })
 }
 
 // Stats reads the counters, from any goroutine.
 func (s *Segments) Stats() (now SegmentsStats) {
-	s.count.add(func(in *SegmentsStats) { now = *in })
+	s.count.update(func(in *SegmentsStats) { now = *in })
 	return now
 }
 
@@ -50,10 +50,10 @@ func (s *SegmentsStats) Add(o SegmentsStats) {
 // Add adds the counters of another output.
 func (s *BufferStats) Add(o BufferStats) {
 	s.DeadReaders, s.LostMEPs = s.DeadReaders+o.DeadReaders, s.LostMEPs+o.LostMEPs
-	s.Superseded, s.Missed, s.Unread = s.Superseded+o.Superseded, s.Missed+o.Missed, s.Unread+o.Unread
+	s.Superseded, s.Overwritten, s.Unread = s.Superseded+o.Superseded, s.Overwritten+o.Overwritten, s.Unread+o.Unread
 }
 
 // Add adds the counters of another output.
 func (s *DatagramStats) Add(o DatagramStats) {
-	s.Segments, s.Unheard, s.Syncs = s.Segments+o.Segments, s.Unheard+o.Unheard, s.Syncs+o.Syncs
+	s.Segments, s.Refused, s.Syncs = s.Segments+o.Segments, s.Refused+o.Refused, s.Syncs+o.Syncs
 }

@@ -16,17 +16,17 @@ func sums[T any](t *testing.T, add func(*T, T)) {
 	t.Helper()
 	var a, b, want T
 	for i := range reflect.TypeFor[T]().NumField() {
-		put(&a, i, int64(i+1))
-		put(&b, i, int64(100*(i+1)))
-		put(&want, i, int64(101*(i+1)))
+		setField(&a, i, int64(i+1))
+		setField(&b, i, int64(100*(i+1)))
+		setField(&want, i, int64(101*(i+1)))
 	}
 	if add(&a, b); !reflect.DeepEqual(a, want) {
 		t.Errorf("%T: %+v, not %+v", a, a, want)
 	}
 }
 
-// put sets a counter.
-func put[T any](s *T, field int, to int64) {
+// setField sets a counter.
+func setField[T any](s *T, field int, to int64) {
 	f := reflect.ValueOf(s).Elem().Field(field)
 	f.Set(reflect.ValueOf(to).Convert(f.Type()))
 }

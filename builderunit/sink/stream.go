@@ -9,28 +9,28 @@ const largePiece = bufferBytes / 4
 
 // stream is what an encoder appends to. Its first error is final.
 type stream struct {
-	path string // for errors
-	to   outlet
-	buf  []byte // not yet handed over
-	err  error
+	path   string // for errors
+	outlet outlet
+	buf    []byte // not yet handed over
+	err    error
 }
 
 // outlet takes what a stream has gathered.
 type outlet interface {
-	// spill takes the stream's buffer, and leaves an empty one in its place.
-	spill() error
-	// direct takes a large piece, behind all that spill took. The stream's buffer is empty.
-	direct(p []byte) error
+	// flushBuffer takes the stream's buffer, and leaves an empty one in its place.
+	flushBuffer() error
+	// writeLarge takes a large piece, behind all that spill took. The stream's buffer is empty.
+	writeLarge(p []byte) error
 }
 
 func newStream(path string, to outlet) stream {
-	return stream{path: path, to: to, buf: make([]byte, 0, bufferBytes+largePiece)}
+	return stream{path: path, outlet: to, buf: make([]byte, 0, bufferBytes+largePiece)}
 }
 
 // fail makes err final.
 func (t *stream) fail(op string, err error) error {
 	if t.err == nil {
-		t.err = failed(t.path, op, err)
+		t.err = wrapError(t.path, op, err)
 	}
 	return t.err
 }
@@ -39,16 +39,16 @@ func (t *stream) fail(op string, err error) error {
 func (t *stream) write(p []byte) error {
 	if t.err == nil && len(p) < largePiece {
 		t.buf = append(t.buf, p...)
-		return t.drain()
+		return t.flushIfFull()
 	}
 	if err := t.flush(); err != nil {
 		return err
 	}
-	return t.to.direct(p)
+	return t.outlet.writeLarge(p)
 }
 
-// drain hands the buffer over when it has become large.
-func (t *stream) drain() error {
+// flushIfFull hands the buffer over when it has become large.
+func (t *stream) flushIfFull() error {
 	if len(t.buf) < bufferBytes {
 		return t.err
 	}
@@ -60,5 +60,5 @@ func (t *stream) flush() error {
 	if t.err != nil || len(t.buf) == 0 {
 		return t.err
 	}
-	return t.to.spill()
+	return t.outlet.flushBuffer()
 }

@@ -20,25 +20,25 @@ import (
 // A stream that waits, for a disk or a reader, holds up the others: no stream loses a MEP since another one is slow.
 // The first error of a stream ends the output, and all streams are closed with what they have.
 
-// MostStreams is how many output streams a builder unit may have.
-const MostStreams = 8
+// MaxStreams is how many output streams a builder unit may have.
+const MaxStreams = 8
 
 // Streams is the sink that shares MEPs out among others, its streams.
 type Streams struct {
 	// immutable
-	route   Route
-	streams []*branch
-	last    int // the last stream that lends, where all get a MEP the only one; -1: there is none
+	route      Route
+	streams    []*branch
+	lastLender int // the last stream that lends, where all get a MEP the only one; -1: there is none
 
-	turn uint64 // MEPs that were written; owned by the goroutine that writes
+	writtenMEPs uint64 // MEPs that were written; owned by the goroutine that writes
 }
 
 // branch is a stream.
 type branch struct {
-	to     Sink
-	lender Lender // nil: it does not lend
-	where  string // for errors
-	in     stopwatch.Stopwatch
+	sink      Sink
+	lender    Lender // nil: it does not lend
+	label     string // for errors
+	writeTime stopwatch.Stopwatch
 
 	// atomic
 	meps, events, bytes atomic.Uint64
@@ -46,12 +46,12 @@ type branch struct {
 
 // NewStreams shares MEPs out among sinks, which are its own from now on: at least two.
 func NewStreams(route Route, sinks []Sink) *Streams {
-	s := &Streams{route: route, last: -1}
+	s := &Streams{route: route, lastLender: -1}
 	for i, to := range sinks {
-		b := &branch{to: to, where: fmt.Sprintf("output stream %d of %d", i, len(sinks))}
+		b := &branch{sink: to, label: fmt.Sprintf("output stream %d of %d", i, len(sinks))}
 		if lender, ok := to.(Lender); ok && lender.Lends() {
 			b.lender = lender
-			s.last = i
+			s.lastLender = i
 		}
 		s.streams = append(s.streams, b)
 	}
@@ -61,53 +61,55 @@ func NewStreams(route Route, sinks []Sink) *Streams {
 // Sinks are the streams, in order.
 func (s *Streams) Sinks() (list []Sink) {
 	for _, b := range s.streams {
-		list = append(list, b.to)
+		list = append(list, b.sink)
 	}
 	return list
 }
 
 // Write gives the MEP to the stream that the rule says, or to all.
-func (s *Streams) Write(ctx context.Context, m Meta, mep []byte) error { return s.put(ctx, m, -1, mep) }
+func (s *Streams) Write(ctx context.Context, m Meta, mep []byte) error {
+	return s.write(ctx, m, -1, mep)
+}
 
 // Lends tells whether a stream does.
-func (s *Streams) Lends() bool { return s.last >= 0 }
+func (s *Streams) Lends() bool { return s.lastLender >= 0 }
 
 // Lend is Write of a MEP that lies in a slot. Streams that do not lend are given a copy.
 func (s *Streams) Lend(ctx context.Context, m Meta, slot int, mep []byte) error {
-	return s.put(ctx, m, slot, mep)
+	return s.write(ctx, m, slot, mep)
 }
 
-// put gives a MEP to its streams. slot is -1 if it lies in none.
-func (s *Streams) put(ctx context.Context, m Meta, slot int, mep []byte) error {
-	turn := s.turn
-	s.turn++
-	if !s.route.All {
-		return s.streams[s.route.pick(len(s.streams), turn, m, mep)].put(ctx, m, slot, mep)
+// write gives a MEP to its streams. slot is -1 if it lies in none.
+func (s *Streams) write(ctx context.Context, m Meta, slot int, mep []byte) error {
+	turn := s.writtenMEPs
+	s.writtenMEPs++
+	if !s.route.ToAll {
+		return s.streams[s.route.pick(len(s.streams), turn, m, mep)].write(ctx, m, slot, mep)
 	}
 	for i, b := range s.streams {
-		if i == s.last {
+		if i == s.lastLender {
 			continue
 		}
-		if err := b.put(ctx, m, -1, mep); err != nil {
+		if err := b.write(ctx, m, -1, mep); err != nil {
 			return err
 		}
 	}
-	if s.last < 0 {
+	if s.lastLender < 0 {
 		return nil
 	}
-	return s.streams[s.last].put(ctx, m, slot, mep)
+	return s.streams[s.lastLender].write(ctx, m, slot, mep)
 }
 
-func (b *branch) put(ctx context.Context, m Meta, slot int, mep []byte) (err error) {
-	b.in.Start()
+func (b *branch) write(ctx context.Context, m Meta, slot int, mep []byte) (err error) {
+	b.writeTime.Start()
 	if slot >= 0 && b.lender != nil {
 		err = b.lender.Lend(ctx, m, slot, mep)
 	} else {
-		err = b.to.Write(ctx, m, mep)
+		err = b.sink.Write(ctx, m, mep)
 	}
-	b.in.Stop()
+	b.writeTime.Stop()
 	if err != nil {
-		return fmt.Errorf("%s: %w", b.where, err)
+		return fmt.Errorf("%s: %w", b.label, err)
 	}
 	b.meps.Add(1)
 	b.events.Add(uint64(m.Events))
@@ -117,7 +119,7 @@ func (b *branch) put(ctx context.Context, m Meta, slot int, mep []byte) (err err
 
 // Flush flushes every stream.
 func (s *Streams) Flush() error {
-	return s.each(func(b *branch) error { return b.to.Flush() })
+	return s.each(func(b *branch) error { return b.sink.Flush() })
 }
 
 // each does something to every stream, whatever becomes of the others.
@@ -125,7 +127,7 @@ func (s *Streams) each(do func(*branch) error) error {
 	var errs []error
 	for _, b := range s.streams {
 		if err := do(b); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", b.where, err))
+			errs = append(errs, fmt.Errorf("%s: %w", b.label, err))
 		}
 	}
 	return errors.Join(errs...)
@@ -136,8 +138,8 @@ func (s *Streams) each(do func(*branch) error) error {
 func (s *Streams) Finish() (sum Result, err error) {
 	first := true
 	err = s.each(func(b *branch) error {
-		r, err := b.to.Finish()
-		if sum.Bytes, sum.Segments = sum.Bytes+r.Bytes, sum.Segments+r.Segments; !s.route.All {
+		r, err := b.sink.Finish()
+		if sum.Bytes, sum.Segments = sum.Bytes+r.Bytes, sum.Segments+r.Segments; !s.route.ToAll {
 			r.MEPs, r.Events = sum.MEPs+r.MEPs, sum.Events+r.Events
 		} else if !first {
 			r.MEPs, r.Events = min(sum.MEPs, r.MEPs), min(sum.Events, r.Events)
@@ -150,14 +152,14 @@ func (s *Streams) Finish() (sum Result, err error) {
 
 // Abort gives every stream up.
 func (s *Streams) Abort() error {
-	return s.each(func(b *branch) error { return b.to.Abort() })
+	return s.each(func(b *branch) error { return b.sink.Abort() })
 }
 
 // Written is how many bytes the streams have taken so far.
 func (s *Streams) Written() (n uint64) {
 	for _, b := range s.streams {
 		n += b.bytes.Load()
-		if w, ok := b.to.(interface{ Written() uint64 }); ok {
+		if w, ok := b.sink.(interface{ Written() uint64 }); ok {
 			n += w.Written()
 		}
 	}
@@ -185,7 +187,7 @@ func (s *Streams) Stats() StreamStats {
 			MEPs:   b.meps.Load(),
 			Events: b.events.Load(),
 			Bytes:  b.bytes.Load(),
-			Time:   b.in.Read(),
+			Time:   b.writeTime.Read(),
 		}
 	}
 	return StreamStats{Streams: all}

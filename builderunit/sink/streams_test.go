@@ -19,7 +19,7 @@ type failing struct{ Discard }
 
 var errTest = errors.New("the disk is gone")
 
-func (f *failing) Write(context.Context, Meta, []byte) error { return failed("x", "write", errTest) }
+func (f *failing) Write(context.Context, Meta, []byte) error { return wrapError("x", "write", errTest) }
 func (f *failing) Flush() error                              { return errTest }
 func (f *failing) Finish() (Result, error)                   { return Result{}, errTest }
 
@@ -118,7 +118,7 @@ func TestStreamsLend(t *testing.T) {
 		r, err := shmem.OpenReader(name, dir)
 		must.OK(t, err)
 		defer func() { _ = r.Close() }()
-		sinks = append(sinks, &Buffer{w: w, slots: slots, most: most})
+		sinks = append(sinks, &Buffer{w: w, slots: slots, maxLent: most})
 		readers = append(readers, r)
 	}
 	s := NewStreams(routeOf(t, "turns"), sinks)

@@ -42,9 +42,9 @@ type Tap struct {
 
 	began time.Time // immutable
 
-	offering sync.Mutex // guards what follows, the pickers of viewers, and changes of viewers
-	packet   selection.Packet
-	copies   []copied // of the events of this MEP, for all viewers
+	offerMu sync.Mutex // guards what follows, the pickers of viewers, and changes of viewers
+	packet  selection.Packet
+	copies  []copied // of the events of this MEP, for all viewers
 }
 
 // copied is an event of the MEP that is offered, by its index.
@@ -68,8 +68,8 @@ type Stats struct {
 // New makes a Tap at which nobody looks.
 func New() *Tap { return &Tap{began: time.Now()} }
 
-// Wanted says whether somebody looks. It costs one atomic load.
-func (t *Tap) Wanted() bool { return t != nil && t.viewers.Load() != nil }
+// HasViewers says whether somebody looks. It costs one atomic load.
+func (t *Tap) HasViewers() bool { return t != nil && t.viewers.Load() != nil }
 
 // Due says whether a viewer may be shown an event at a time. If none may, the MEP need not be offered, but counted with
 // Skip. It costs one atomic load too.
@@ -81,11 +81,11 @@ func (t *Tap) Skip(events int) { t.built.Add(uint64(events)) }
 // Offer shows a built MEP to the viewers at a time of now or before. It does not wait for them. The bytes are not
 // looked at after it; nobody may write them meanwhile.
 func (t *Tap) Offer(now time.Time, meta selection.Meta, mep []byte) {
-	if !t.Wanted() {
+	if !t.HasViewers() {
 		return
 	}
-	t.offering.Lock()
-	defer t.offering.Unlock()
+	t.offerMu.Lock()
+	defer t.offerMu.Unlock()
 	viewers := t.viewers.Load()
 	if viewers == nil {
 		return
@@ -102,10 +102,10 @@ func (t *Tap) Offer(now time.Time, meta selection.Meta, mep []byte) {
 	due := time.Duration(math.MaxInt64)
 	for _, v := range *viewers {
 		before := v.picker.Counts()
-		v.picker.Pick(now, &t.packet, at, func(i int) { t.show(v, i) })
+		v.picker.Pick(now, &t.packet, at, func(i int) { t.enqueue(v, i) })
 		if c := v.picker.Counts(); c != before {
 			v.picked.Store(c.Picked)
-			v.passed.Store(c.Passed)
+			v.skipped.Store(c.Skipped)
 		}
 		due = min(due, v.picker.Due().Sub(t.began))
 	}
@@ -114,17 +114,17 @@ func (t *Tap) Offer(now time.Time, meta selection.Meta, mep []byte) {
 	t.copies = t.copies[:0]
 }
 
-// show puts event i into a viewer's queue, or drops it.
-func (t *Tap) show(v *Viewer, i int) {
+// enqueue puts event i into a viewer's queue, or drops it.
+func (t *Tap) enqueue(v *Viewer, i int) {
 	if len(v.queue) == cap(v.queue) || v.bytes.Load() >= queueBytes { // not worth the copy
-		t.drop(v)
+		t.countDropped(v)
 		return
 	}
-	e := v.selection.Cut(t.event(i, v.selection.NeedsData()))
-	size := weight(&e)
+	e := v.selection.Cut(t.copyEvent(i, v.selection.NeedsData()))
+	size := eventBytes(&e)
 	if v.bytes.Add(size) > queueBytes && size < v.bytes.Load() {
 		v.bytes.Add(-size)
-		t.drop(v)
+		t.countDropped(v)
 		return
 	}
 	select {
@@ -133,17 +133,17 @@ func (t *Tap) show(v *Viewer, i int) {
 		v.queued.Add(1)
 	default:
 		v.bytes.Add(-size)
-		t.drop(v)
+		t.countDropped(v)
 	}
 }
 
-func (t *Tap) drop(v *Viewer) {
+func (t *Tap) countDropped(v *Viewer) {
 	t.dropped.Add(1)
 	v.dropped.Add(1)
 }
 
-// event copies event i of the MEP, once for all who want it.
-func (t *Tap) event(i int, data bool) selection.Event {
+// copyEvent copies event i of the MEP, once for all who want it.
+func (t *Tap) copyEvent(i int, data bool) selection.Event {
 	k := slices.IndexFunc(t.copies, func(c copied) bool { return c.i == i && (c.data || !data) })
 	if k < 0 {
 		k = len(t.copies)
@@ -152,8 +152,8 @@ func (t *Tap) event(i int, data bool) selection.Event {
 	return t.copies[k].event
 }
 
-// weight is what an event takes in a queue, in bytes.
-func weight(e *selection.Event) int64 {
+// eventBytes is what an event takes in a queue, in bytes.
+func eventBytes(e *selection.Event) int64 {
 	n := len(e.Fragments) * fragmentBytes
 	for i := range e.Fragments {
 		n += len(e.Fragments[i].Data)

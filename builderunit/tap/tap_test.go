@@ -38,7 +38,7 @@ func view(t testing.TB, tp *tap.Tap, spec selection.Spec, now time.Time) *tap.Vi
 
 func TestViewersHaveSelectionsOfTheirOwn(t *testing.T) {
 	tp, now := tap.New(), time.Now()
-	if tp.Wanted() {
+	if tp.HasViewers() {
 		t.Error("somebody looks")
 	}
 	all := view(t, tp, selection.Spec{Share: 1, Data: true}, now)
@@ -47,14 +47,14 @@ func TestViewersHaveSelectionsOfTheirOwn(t *testing.T) {
 	mep := mepOf(t, 10, 6, 100)
 	tp.Offer(now, selection.Meta{Run: 7, MEP: 3}, mep)
 	clear(mep) // the builder unit has the memory again
-	got := all.Take(nil, 1<<20)
+	got := all.AppendEvents(nil, 1<<20)
 	if len(got) != 10 || got[9].Number != 109 || got[9].Run != 7 || len(got[9].Fragments[0].Data) != 6 {
 		t.Errorf("%d events, the last %+v", len(got), got[len(got)-1])
 	}
-	if got := some.Take(nil, 1<<20); len(got) != 3 || got[1].Number != 104 || got[1].Fragments[0].Data != nil {
+	if got := some.AppendEvents(nil, 1<<20); len(got) != 3 || got[1].Number != 104 || got[1].Fragments[0].Data != nil {
 		t.Errorf("%+v", got)
 	}
-	if got, c := none.Take(nil, 1<<20), none.Counts(); len(got) != 0 || c.Events != 10 {
+	if got, c := none.AppendEvents(nil, 1<<20), none.Counts(); len(got) != 0 || c.Events != 10 {
 		t.Errorf("%+v, %+v", got, c)
 	}
 	if s := tp.Stats(); s != (tap.Stats{Viewers: 3, Events: 13}) {
@@ -63,7 +63,7 @@ func TestViewersHaveSelectionsOfTheirOwn(t *testing.T) {
 	for _, v := range []*tap.Viewer{all, some, none, all} {
 		v.Close()
 	}
-	if tp.Wanted() {
+	if tp.HasViewers() {
 		t.Error("nobody looks any more")
 	}
 }
@@ -82,7 +82,7 @@ func TestAFullQueueDrops(t *testing.T) {
 				events += 1000
 			}
 			queued, held := uint64(0), 0
-			for got := v.Take(nil, 1<<20); len(got) > 0; got = v.Take(got[:0], 1<<20) {
+			for got := v.AppendEvents(nil, 1<<20); len(got) > 0; got = v.AppendEvents(got[:0], 1<<20) {
 				queued += uint64(len(got))
 				for i := range got {
 					held += got[i].Size()
@@ -96,7 +96,7 @@ func TestAFullQueueDrops(t *testing.T) {
 				t.Errorf("%+v", s)
 			}
 			tp.Offer(now.Add(time.Second), selection.Meta{}, mepOf(t, 1, 60_000, 0)) // there is room again
-			if got := v.Take(nil, 1); len(got) != 1 {
+			if got := v.AppendEvents(nil, 1); len(got) != 1 {
 				t.Errorf("%d events", len(got))
 			}
 		})
@@ -156,7 +156,7 @@ func TestViewersComeAndGo(t *testing.T) {
 					return
 				}
 				for n := 0; n < 10; {
-					n += len(v.Take(nil, 1000))
+					n += len(v.AppendEvents(nil, 1000))
 					v.Counts()
 					tp.Stats()
 				}
@@ -167,7 +167,7 @@ func TestViewersComeAndGo(t *testing.T) {
 	patiently.Wait(t, viewers.Wait)
 	close(stop)
 	patiently.Wait(t, offering.Wait)
-	if s := tp.Stats(); s.Viewers != 0 || s.Events < 8*20*10 || tp.Wanted() {
+	if s := tp.Stats(); s.Viewers != 0 || s.Events < 8*20*10 || tp.HasViewers() {
 		t.Errorf("%+v", s)
 	}
 }
@@ -177,7 +177,7 @@ func TestNobodyLooks(t *testing.T) {
 	var none *tap.Tap
 	tp := tap.New()
 	if n := testing.AllocsPerRun(100, func() {
-		if tp.Wanted() || none.Wanted() {
+		if tp.HasViewers() || none.HasViewers() {
 			t.Error("somebody looks")
 		}
 	}); n != 0 {
@@ -210,7 +210,7 @@ func TestDue(t *testing.T) {
 	}
 	tp.Skip(3)
 	tp.Offer(now, selection.Meta{}, mep)
-	if got := fast.Take(nil, 1000); len(got) != 2 || got[0].Number != 2 || got[1].Number != 7 {
+	if got := fast.AppendEvents(nil, 1000); len(got) != 2 || got[0].Number != 2 || got[1].Number != 7 {
 		t.Errorf("one in five of 3 that were skipped and 10: %+v", got)
 	}
 	if c := fast.Counts(); c.Events != 13 {
@@ -221,7 +221,7 @@ func TestDue(t *testing.T) {
 func BenchmarkWanted(b *testing.B) {
 	tp, n := tap.New(), 0
 	for b.Loop() {
-		if tp.Wanted() {
+		if tp.HasViewers() {
 			n++
 		}
 	}

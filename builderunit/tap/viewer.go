@@ -21,16 +21,16 @@ type Viewer struct {
 
 	// atomic
 	counters
-	picked, passed atomic.Uint64
-	bytes          atomic.Int64 // of the queue
+	picked, skipped atomic.Uint64
+	bytes           atomic.Int64 // of the queue
 
 	closing sync.Once
 }
 
 // View begins to look. The error is a *fullError.
 func (t *Tap) View(sel selection.Selection, now time.Time) (*Viewer, error) {
-	t.offering.Lock()
-	defer t.offering.Unlock()
+	t.offerMu.Lock()
+	defer t.offerMu.Unlock()
 	v := &Viewer{
 		tap:       t,
 		selection: sel,
@@ -38,15 +38,15 @@ func (t *Tap) View(sel selection.Selection, now time.Time) (*Viewer, error) {
 		queue:     make(chan selection.Event, queueEvents),
 		picker:    selection.NewPicker(sel, now, t.built.Load()),
 	}
-	var all []*Viewer
+	var viewers []*Viewer
 	if was := t.viewers.Load(); was != nil {
-		all = slices.Clone(*was)
+		viewers = slices.Clone(*was)
 	}
-	if len(all) >= maxViewers {
-		return nil, &fullError{len(all)}
+	if len(viewers) >= maxViewers {
+		return nil, &fullError{len(viewers)}
 	}
-	all = append(all, v)
-	t.viewers.Store(&all)
+	viewers = append(viewers, v)
+	t.viewers.Store(&viewers)
 	t.due.Store(0)
 	return v, nil
 }
@@ -55,24 +55,24 @@ func (t *Tap) View(sel selection.Selection, now time.Time) (*Viewer, error) {
 func (v *Viewer) Close() {
 	v.closing.Do(func() {
 		t := v.tap
-		t.offering.Lock()
-		defer t.offering.Unlock()
-		all := slices.DeleteFunc(slices.Clone(*t.viewers.Load()), func(w *Viewer) bool { return w == v })
-		if len(all) == 0 {
+		t.offerMu.Lock()
+		defer t.offerMu.Unlock()
+		viewers := slices.DeleteFunc(slices.Clone(*t.viewers.Load()), func(w *Viewer) bool { return w == v })
+		if len(viewers) == 0 {
 			t.viewers.Store(nil)
 			return
 		}
-		t.viewers.Store(&all)
+		t.viewers.Store(&viewers)
 	})
 }
 
-// Take appends events of the queue to a slice, without waiting for any: not more than about so many bytes, but one
+// AppendEvents appends events of the queue to a slice, without waiting for any: not more than about so many bytes, but one
 // event at least if there is one.
-func (v *Viewer) Take(into []selection.Event, bytes int) []selection.Event {
+func (v *Viewer) AppendEvents(into []selection.Event, bytes int) []selection.Event {
 	for n := 0; n < bytes; {
 		select {
 		case e := <-v.queue:
-			size := weight(&e)
+			size := eventBytes(&e)
 			v.bytes.Add(-size)
 			n += int(size)
 			into = append(into, e)
@@ -94,7 +94,7 @@ type Counts struct {
 // Counts so far.
 func (v *Viewer) Counts() Counts {
 	return Counts{
-		Counts:     selection.Counts{Picked: v.picked.Load(), Passed: v.passed.Load()},
+		Counts:     selection.Counts{Picked: v.picked.Load(), Skipped: v.skipped.Load()},
 		Events:     v.tap.built.Load() - v.since,
 		Dropped:    v.dropped.Load(),
 		Unreadable: v.unreadable.Load(),

@@ -56,9 +56,9 @@ func TestARunEndsWithAFullBacklog(t *testing.T) {
 	eventually(t, "a builder unit's backlog is full", func() bool {
 		dirs, _ := filepath.Glob(filepath.Join(s.dir, "buffer", "*"))
 		for _, dir := range dirs {
-			files, err := recording.FilesOf(dir)
+			files, err := recording.ReadFiles(dir)
 			for builder := range 2 {
-				if bytes, _ := files.Held(builder); err == nil && bytes >= 4_000_000 {
+				if bytes, _ := files.BuilderTotal(builder); err == nil && bytes >= 4_000_000 {
 					return true
 				}
 			}
@@ -124,7 +124,7 @@ func (s *session) onceEach(p *program) {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		if r := &v.Runs[0]; r.Count() == 0 && r.Lost.Events+r.Strange == 0 {
+		if r := &v.Runs[0]; r.ProblemCount() == 0 && r.Lost.Events+r.NeverTriggered == 0 {
 			return r
 		}
 		var text strings.Builder
@@ -134,9 +134,9 @@ func (s *session) onceEach(p *program) {
 	}
 	buffer, accepted, rejected := read("buffer"), read("accepted"), read("rejected")
 	d := said.Decided
-	kept := d.Accepted + d.Carried + d.TimedOut + d.Failed
+	kept := d.Accepted + d.RejectedKept + d.TimedOut + d.Failed
 	switch {
-	case said.Left > 0 || said.Removed != said.Segments || d.Damaged > 0 || d.Accepted == 0 || d.Rejected == 0,
+	case said.Remaining > 0 || said.Removed != said.Segments || d.Damaged > 0 || d.Accepted == 0 || d.Rejected == 0,
 		accepted.Superseded+rejected.Superseded > 0,
 		buffer.EventsFound != accepted.EventsFound+rejected.EventsFound,
 		buffer.EventsFound != d.Events()-d.Copies,

@@ -76,7 +76,7 @@ type genCmd struct {
 
 // Run writes generated data to a file.
 func (c *genCmd) Run(ctx context.Context, to streams) error {
-	format, err := recording.FormatOf(c.File, c.Format)
+	format, err := recording.ChooseFormat(c.File, c.Format)
 	if err != nil {
 		return &exit{exitUsage, err}
 	}

@@ -43,15 +43,15 @@ func (c *filterCmd) Run(ctx context.Context, to streams) error {
 	line := &dataLine{ttyLine: newLine(to.err, !c.JSON)}
 	host, _ := os.Hostname() // it is for people
 	cfg := backlog.Config{
-		Dir:      c.Backlog,
-		Deadline: choice.Deadline,
-		Patience: c.Wait,
-		Node:     "filter",
-		Host:     cmp.Or(host, "unknown"),
-		Program:  version,
-		Log:      log,
+		Dir:           c.Backlog,
+		Deadline:      choice.Deadline,
+		WriterTimeout: c.Wait,
+		Node:          "filter",
+		Host:          cmp.Or(host, "unknown"),
+		Program:       version,
+		Log:           log,
 		Progress: func(r backlog.Result) {
-			line.show("filter "+c.Backlog, int64(r.Segments), int64(r.Segments+r.Left))
+			line.show("filter "+c.Backlog, int64(r.Segments), int64(r.Segments+r.Remaining))
 		},
 	}
 	if err := c.outputs(&cfg); err != nil {
@@ -74,7 +74,7 @@ func (c *filterCmd) Run(ctx context.Context, to streams) error {
 			MostMEP:  most,
 			Log:      log,
 		})
-		f.Panel, f.Attended = p, func() bool { return p.Stats().Processes > 0 }
+		f.Panel, f.Ready = p, func() bool { return p.Stats().Processes > 0 }
 		return f, nil
 	}
 	r, err := backlog.New(cfg).Run(ctx)
@@ -127,10 +127,10 @@ func (c *filterCmd) show(to streams, r *backlog.Result, err error) error {
 		_, printed = fmt.Fprintf(to.out, "%s: %s drained%s: "+
 			"%d events = %d accepted + %d rejected%s + %d timed out + %d failed%s%s%s; %s of %d bytes left%s\n",
 			c.Backlog, counted(uint64(r.Segments), "segment", "segments"), some(", %d of them removed", uint64(r.Removed)),
-			d.Events(), d.Accepted, d.Rejected, some(keptWithOthers, d.Carried), d.TimedOut, d.Failed,
+			d.Events(), d.Accepted, d.Rejected, some(keptWithOthers, d.RejectedKept), d.TimedOut, d.Failed,
 			some(" + %d found in the output", d.Found), some(" + %d copies", d.Copies), some(" + %d damaged", d.Damaged),
-			counted(uint64(r.Left), "segment", "segments"), r.Bytes,
-			unended(r.Unended))
+			counted(uint64(r.Remaining), "segment", "segments"), r.RemainingBytes,
+			unended(r.Unconcluded))
 	}
 	var refused *backlog.Error
 	var busy *recording.DrainingError
@@ -145,9 +145,9 @@ func (c *filterCmd) show(to streams, r *backlog.Result, err error) error {
 		return &exit{exitInput, fmt.Errorf("%s: no run is recorded there", c.Backlog)}
 	case len(r.Broken) > 0:
 		return fmt.Errorf("%d segments could not be read, and stay: 'ringlet verify %s' says why", len(r.Broken), c.Backlog)
-	case r.Left > r.Live:
+	case r.Remaining > r.Live:
 		return fmt.Errorf("%s left open by a run that has ended, and could not be closed: 'ringlet recover %s' says why",
-			counted(uint64(r.Left-r.Live), "segment is", "segments are"), c.Backlog)
+			counted(uint64(r.Remaining-r.Live), "segment is", "segments are"), c.Backlog)
 	case r.Decided.Damaged > 0:
 		return fmt.Errorf("%d events were damaged on the disk; their segments stay", r.Decided.Damaged)
 	}

@@ -74,11 +74,11 @@ func (s *session) wholeMarkedWhole(ru int) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	l := m.Verdict.Lacking[0]
-	if len(l.Gone) != 1 || l.Gone[0].BackMEP == nil || l.Gone[0].BackAt.Before(l.Gone[0].At) {
-		s.t.Fatalf("the manifest says that it was gone %+v", l.Gone)
+	l := m.Verdict.UnitOutages[0]
+	if len(l.Outages) != 1 || l.Outages[0].ReturnMEP == nil || l.Outages[0].ReturnedAt.Before(l.Outages[0].At) {
+		s.t.Fatalf("the manifest says that it was gone %+v", l.Outages)
 	}
-	from, back := l.Gone[0].FromMEP, *l.Gone[0].BackMEP
+	from, back := l.Outages[0].FromMEP, *l.Outages[0].ReturnMEP
 	lacks := s.lackingSources(dirs[0])
 	meps := slices.Sorted(maps.Keys(lacks))
 	var marked uint64

@@ -72,8 +72,8 @@ func (s *session) more() {
 func (s *session) lacks(p *program, node string) {
 	s.t.Helper()
 	var r struct {
-		EventsMarked uint64              `json:"events_marked"`
-		Lacking      []recording.Lacking `json:"lacking"`
+		EventsMarked uint64                  `json:"events_marked"`
+		Lacking      []recording.UnitOutages `json:"lacking"`
 	}
 	text, err := json.Marshal(p.report())
 	if err == nil {
@@ -91,8 +91,8 @@ func (s *session) lacks(p *program, node string) {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		if m.Verdict == nil || m.Verdict.Verdict != "DEGRADED" || len(m.Verdict.Lacking) != 1 ||
-			!reflect.DeepEqual(m.Verdict.Lacking[0], r.Lacking[0]) {
+		if m.Verdict == nil || m.Verdict.Verdict != "DEGRADED" || len(m.Verdict.UnitOutages) != 1 ||
+			!reflect.DeepEqual(m.Verdict.UnitOutages[0], r.Lacking[0]) {
 			s.t.Errorf("the manifest says %+v, the report %+v", m.Verdict, r.Lacking)
 		}
 	}

@@ -201,14 +201,14 @@ func counted[N int | uint64](n N, one, many string) string {
 }
 
 // goneRows say when a readout unit was gone, and from where on events are whole again.
-func goneRows(row printRow, l recording.Lacking) {
-	for _, g := range l.Gone {
-		if g.BackMEP == nil {
+func goneRows(row printRow, l recording.UnitOutages) {
+	for _, g := range l.Outages {
+		if g.ReturnMEP == nil {
 			row("lost", "%s at %s, before MEP %d: it did not come back", l.Node, clock(g.At), g.FromMEP)
 			continue
 		}
 		row("lost", "%s at %s, before MEP %d; back at %s: events are whole again from MEP %d on", l.Node, clock(g.At),
-			g.FromMEP, clock(g.BackAt), *g.BackMEP)
+			g.FromMEP, clock(g.ReturnedAt), *g.ReturnMEP)
 	}
 }
 

@@ -29,10 +29,10 @@ func TestTheTableTellsWhatIsMissing(t *testing.T) {
 		EventsBuilt:  130,
 		OutputEvents: 100,
 		MFPsPlaced:   40,
-		Lacking: []recording.Lacking{{
+		Lacking: []recording.UnitOutages{{
 			Node: "n3", ReadoutUnit: 3, FirstSource: 9, LastSource: 11, MEPs: 20, Events: 2000, FirstMEP: 41, LastMEP: 99,
-			Gone: []recording.Gone{
-				{FromMEP: 41, At: at(1), BackMEP: &back, BackAt: at(4)},
+			Outages: []recording.Outage{
+				{FromMEP: 41, At: at(1), ReturnMEP: &back, ReturnedAt: at(4)},
 				{FromMEP: 90, At: at(7)},
 			},
 		}},

@@ -186,7 +186,7 @@ func recordedFrom(t testing.TB, in string, run uint32, format recording.Format, 
 			index = e.Append(index)
 			s.Add(e)
 		}
-		s.Close(id, time.Time{})
+		s.SetClosed(id, time.Time{})
 		m.Builders = append(m.Builders, recording.Builder{
 			Index:    b,
 			State:    recording.Finished,

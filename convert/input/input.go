@@ -116,7 +116,7 @@ func openRun(ctx context.Context, path string) (*recording.Contents, printed, er
 	if err != nil {
 		return nil, printed{}, err
 	}
-	for p := range c.All {
+	for p := range c.AllProblems {
 		if p.Kind == recording.BeingWritten {
 			return nil, printed{}, &LiveError{Path: path}
 		}
@@ -144,7 +144,7 @@ func (in *Inputs) openFile(ctx context.Context, path string, st fs.FileInfo) err
 	}
 	defer func() { _ = f.Close() }() // it was read
 	size := st.Size()
-	o, open, err := recording.ReadOpened(ctx, path)
+	o, open, err := recording.ReadOpenSegment(ctx, path)
 	if err != nil {
 		return err
 	}

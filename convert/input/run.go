@@ -27,7 +27,7 @@ func (in *Inputs) eachMEP(ctx context.Context, from Position, u *unfolder) error
 		}
 	}
 	u.run = c.Manifest.Run
-	return c.InOrder(ctx, from.MEP, func(p *recording.Part) error {
+	return c.EachInOrder(ctx, from.MEP, func(p *recording.RecordedMEP) error {
 		u.file = p.File
 		err := p.Err
 		if err != nil {
@@ -49,7 +49,7 @@ func (in *Inputs) eachMEP(ctx context.Context, from Position, u *unfolder) error
 
 // problems reports what is wrong with files of a recording, but for what only its writer left undone.
 func problems(c *recording.Contents, to Taker) error {
-	for p := range c.All {
+	for p := range c.AllProblems {
 		if p.Kind == recording.LeftOpen || p.Kind == recording.Unlisted {
 			continue
 		}
@@ -67,7 +67,7 @@ func problems(c *recording.Contents, to Taker) error {
 }
 
 // part gives the rows of one MEP of a recording.
-func (u *unfolder) part(p *recording.Part) error {
+func (u *unfolder) part(p *recording.RecordedMEP) error {
 	record := int64(p.MEP)
 	switch p.Format {
 	case recording.MEP:
@@ -101,7 +101,7 @@ func (u *unfolder) part(p *recording.Part) error {
 }
 
 // records gives the banks of the MDF records of a MEP. A bad record is left out; the others keep their event.
-func (u *unfolder) records(p *recording.Part) error {
+func (u *unfolder) records(p *recording.RecordedMEP) error {
 	records := event.NewMDFCursor(p.Data, true)
 	for at, n := int64(0), uint64(0); at < p.Length; n++ {
 		r, err := records.Next()

@@ -59,7 +59,7 @@ func (h *house) complete(verdict ecsv1.Verdict) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	for p := range there.All {
+	for p := range there.AllProblems {
 		h.t.Error(p)
 	}
 	found := there.Set.Events()

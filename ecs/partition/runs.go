@@ -258,7 +258,7 @@ func tell(r *ecsv1.Run, report *nodes.Report) {
 	for _, l := range report.Losses {
 		r.Losses = append(r.Losses, &ecsv1.Loss{
 			What:      l.What,
-			Of:        l.Of,
+			Of:        l.Subject,
 			Count:     l.Count,
 			Unit:      l.Unit,
 			AllowedBy: l.AllowedBy,

@@ -32,8 +32,8 @@ type Event struct {
 	Begin, End  uint64 // time, in units of the device
 }
 
-// Is says whether a file that begins with head, at least 8 bytes, may hold events.
-func Is(head []byte) bool {
+// HasSignature says whether a file that begins with head, at least 8 bytes, may hold events.
+func HasSignature(head []byte) bool {
 	return len(head) >= 8 && binary.LittleEndian.Uint32(head) == rawEvent &&
 		binary.LittleEndian.Uint32(head[4:]) == version
 }
@@ -53,10 +53,10 @@ func Parse(b []byte, subs []Event) (Event, []Event, error) {
 
 // parser walks through an event. After an error it stands still.
 type parser struct {
-	b    []byte
-	at   int
-	subs []Event
-	err  error
+	b      []byte
+	offset int
+	subs   []Event
+	err    error
 }
 
 func (p *parser) fail(kind error, field string, at int, reason string, args ...any) {
@@ -73,33 +73,33 @@ func (p *parser) fail(kind error, field string, at int, reason string, args ...a
 	}
 }
 
-// take gives the next n bytes, or nil.
-func (p *parser) take(n uint64, field string) []byte {
+// next gives the next n bytes, or nil.
+func (p *parser) next(n uint64, field string) []byte {
 	if p.err != nil {
 		return nil
 	}
-	if left := len(p.b) - p.at; n > uint64(left) {
-		p.fail(event.ErrTruncated, field, p.at, "it takes %d bytes, %d are left", n, left)
+	if remaining := len(p.b) - p.offset; n > uint64(remaining) {
+		p.fail(event.ErrTruncated, field, p.offset, "it takes %d bytes, %d are left", n, remaining)
 		return nil
 	}
-	p.at += int(n)
-	return p.b[p.at-int(n) : p.at : p.at]
+	p.offset += int(n)
+	return p.b[p.offset-int(n) : p.offset : p.offset]
 }
 
 func (p *parser) u32(field string) uint32 {
-	if b := p.take(4, field); b != nil {
+	if b := p.next(4, field); b != nil {
 		return binary.LittleEndian.Uint32(b)
 	}
 	return 0
 }
 
 // text gives the bytes behind their number.
-func (p *parser) text(field string) []byte { return p.take(uint64(p.u32(field)), field) }
+func (p *parser) text(field string) []byte { return p.next(uint64(p.u32(field)), field) }
 
 // event goes through an event; deep says in how many others it is.
 func (p *parser) event(deep int) Event {
-	from := p.at
-	h := p.take(fixedSize, "header")
+	from := p.offset
+	h := p.next(fixedSize, "header")
 	if h == nil {
 		return Event{}
 	}
@@ -135,6 +135,6 @@ func (p *parser) event(deep int) Event {
 			p.subs = append(p.subs, sub)
 		}
 	}
-	e.Bytes = p.b[from:p.at:p.at]
+	e.Bytes = p.b[from:p.offset:p.offset]
 	return e
 }

@@ -41,7 +41,7 @@ func packet(t testing.TB, text string) []byte {
 func TestGoldenEvent(t *testing.T) {
 	b := packet(t, goldenTop+goldenTLU+goldenNI)
 	e, subs, err := Parse(append(b, 1, 2, 3), nil)
-	if err != nil || !Is(b) || Is(b[:7]) || Is(b[1:]) {
+	if err != nil || !HasSignature(b) || HasSignature(b[:7]) || HasSignature(b[1:]) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(e.Bytes, b) || string(e.Description) != "Tc" || e.Flags != 16 || e.Run != 42 || e.Number != 7 ||

@@ -30,7 +30,7 @@ func (e *contentError) Error() string {
 // CheckFragment compares data with the fragment of (source, ev). The error is a *contentError.
 func (p *Pattern) CheckFragment(source uint16, ev uint64, data []byte) error {
 	h := mix(p.key(source) + ev*stepEvent)
-	if want := p.sizeOf(source, ev, h); len(data) != want {
+	if want := p.sizeByHash(source, ev, h); len(data) != want {
 		return &contentError{
 			Source: source,
 			Event:  ev,
@@ -83,7 +83,7 @@ func (p *Pattern) CheckMFP(m event.MFP) error {
 		}
 	}
 	kind := p.FragmentType(source)
-	group, large := &p.sizes[p.group(source)], p.cfg.Large.has(source)
+	group, large := &p.sizes[p.group(source)], p.cfg.Large.contains(source)
 	key := p.key(source) + first*stepEvent
 	for c := m.Cursor(); c.Next(); key += stepEvent {
 		data := c.Data()

@@ -77,8 +77,8 @@ type Large struct {
 	Factor         int    // by which its fragments are larger
 }
 
-// has tells that a source is larger now and then.
-func (l *Large) has(source uint16) bool {
+// contains tells that a source is larger now and then.
+func (l *Large) contains(source uint16) bool {
 	return l.Every > 0 && int(source) >= l.First && int(source) < l.First+l.Sources
 }
 

@@ -47,8 +47,8 @@ func (p *Pattern) FillMFP(dst []byte, source uint16, first uint64, n int, withCR
 		return 0, 0, fmt.Errorf("the MFP of source %d for %d events needs room for %d bytes, there are %d", source, n, limit,
 			len(dst))
 	}
-	if n == 1 && !p.cfg.Large.has(source) {
-		size = p.fillOne(dst, source, first)
+	if n == 1 && !p.cfg.Large.contains(source) {
+		size = p.fillSingle(dst, source, first)
 		if withCRC {
 			crc = crc32c.Sum(dst[:size])
 		}
@@ -56,7 +56,7 @@ func (p *Pattern) FillMFP(dst []byte, source uint16, first uint64, n int, withCR
 	}
 	types, sizes := event.MFPTables(dst, n)
 	key := p.key(source)
-	size, err = p.tables(types, sizes, source, key, first, n)
+	size, err = p.fillTables(types, sizes, source, key, first, n)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -68,12 +68,12 @@ func (p *Pattern) FillMFP(dst []byte, source uint16, first uint64, n int, withCR
 		Align:      p.cfg.Align,
 		Version:    Version,
 	})
-	return size, p.fragments(dst[:size:size], sizes, key, first, n, withCRC), nil
+	return size, p.fillFragments(dst[:size:size], sizes, key, first, n, withCRC), nil
 }
 
-// fragments writes the n fragments of an MFP, which have these sizes, and returns the CRC-32C of the whole MFP if
+// fillFragments writes the n fragments of an MFP, which have these sizes, and returns the CRC-32C of the whole MFP if
 // withCRC. It ends where dst ends.
-func (p *Pattern) fragments(dst, sizes []byte, key, first uint64, n int, withCRC bool) (crc uint32) {
+func (p *Pattern) fillFragments(dst, sizes []byte, key, first uint64, n int, withCRC bool) (crc uint32) {
 	round := 1<<p.cfg.Align - 1
 	at, done := event.MFPHeaderSize(n), 0
 	for i := 0; i < n; {
@@ -81,12 +81,12 @@ func (p *Pattern) fragments(dst, sizes []byte, key, first uint64, n int, withCRC
 			length := int(binary.LittleEndian.Uint16(sizes[2*i:]))
 			end := at + (length+round)&^round
 			h := mix(key + (first+uint64(i))*stepEvent)
-			if at+length+behind <= len(dst) {
+			if at+length+overfillBytes <= len(dst) {
 				overfill(dst[at:], length, h)
 			} else {
 				fill(dst[at:], length, h)
 			}
-			if end-at > (length+7)&^7 || len(dst)-end < behind {
+			if end-at > (length+7)&^7 || len(dst)-end < overfillBytes {
 				clear(dst[at+length : end])
 			}
 			at = end
@@ -94,11 +94,11 @@ func (p *Pattern) fragments(dst, sizes []byte, key, first uint64, n int, withCRC
 		if withCRC {
 			crc = crc32c.Add(crc, dst[done:at])
 		}
-		whole := at-done >= pieceBytes
+		fullPiece := at-done >= pieceBytes
 		done = at
 		// A process that shares its only processor with the network must let that go on: a block of some MB would hold it up
 		// for milliseconds. Where nobody waits, this costs 0.1 µs in 15. Who fills many small ones lets go by himself.
-		if whole {
+		if fullPiece {
 			netyield.Yield()
 		}
 	}
@@ -108,9 +108,9 @@ func (p *Pattern) fragments(dst, sizes []byte, key, first uint64, n int, withCRC
 	return crc
 }
 
-// fillOne is FillMFP for one event: the fragment is hashed once, and what an MFP of one event has in its tables is two
+// fillSingle is FillMFP for one event: the fragment is hashed once, and what an MFP of one event has in its tables is two
 // words.
-func (p *Pattern) fillOne(dst []byte, source uint16, first uint64) (size int) {
+func (p *Pattern) fillSingle(dst []byte, source uint16, first uint64) (size int) {
 	h := mix(p.key(source) + first*stepEvent)
 	length := int(p.sizes[p.group(source)][h>>(64-tableBits)])
 	types, sizes := event.MFPTables(dst, 1)
@@ -134,9 +134,9 @@ func (p *Pattern) fillOne(dst []byte, source uint16, first uint64) (size int) {
 	return size
 }
 
-// tables writes the type and the size table and returns the size of the MFP.
-func (p *Pattern) tables(types, sizes []byte, source uint16, key, first uint64, n int) (int, error) {
-	group, large := &p.sizes[p.group(source)], p.cfg.Large.has(source)
+// fillTables writes the type and the size table and returns the size of the MFP.
+func (p *Pattern) fillTables(types, sizes []byte, source uint16, key, first uint64, n int) (int, error) {
+	group, large := &p.sizes[p.group(source)], p.cfg.Large.contains(source)
 	key += first * stepEvent
 	round := 1<<p.cfg.Align - 1
 	total := event.MFPHeaderSize(n)

@@ -166,13 +166,13 @@ func (p *Pattern) mean(source uint16) float64 { return p.means[p.group(source)] 
 
 // Size returns the size of the fragment of (source, event), in bytes.
 func (p *Pattern) Size(source uint16, event uint64) int {
-	return p.sizeOf(source, event, mix(p.key(source)+event*stepEvent))
+	return p.sizeByHash(source, event, mix(p.key(source)+event*stepEvent))
 }
 
-// sizeOf is Size, where the fragment's hash is known.
-func (p *Pattern) sizeOf(source uint16, event, h uint64) int {
+// sizeByHash is Size, where the fragment's hash is known.
+func (p *Pattern) sizeByHash(source uint16, event, h uint64) int {
 	size := int(p.sizes[p.group(source)][h>>(64-tableBits)])
-	if p.cfg.Large.has(source) {
+	if p.cfg.Large.contains(source) {
 		size *= p.cfg.Large.factor(event)
 	}
 	return size
@@ -181,7 +181,7 @@ func (p *Pattern) sizeOf(source uint16, event, h uint64) int {
 // MaxSize returns the largest fragment the source ever has, in bytes. It is reached.
 func (p *Pattern) MaxSize(source uint16) int {
 	size := int(p.sizes[p.group(source)][1<<tableBits-1])
-	if p.cfg.Large.has(source) {
+	if p.cfg.Large.contains(source) {
 		size *= p.cfg.Large.Factor
 	}
 	return size

@@ -187,19 +187,19 @@ func TestConfigRefused(t *testing.T) {
 func TestFillPads(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(0, 300).Draw(t, "size")
-		room := size + rapid.IntRange(0, 40).Draw(t, "room")
+		capacity := size + rapid.IntRange(0, 40).Draw(t, "room")
 		w := rapid.Uint64().Draw(t, "word")
-		buf := bytes.Repeat([]byte{0xEE}, room)
+		buf := bytes.Repeat([]byte{0xEE}, capacity)
 		fill(buf, size, w)
 		if off, _, _ := mismatch(buf[:size], w); off != -1 {
 			t.Fatalf("byte %d of what was filled is wrong", off)
 		}
-		for i := size; i < room; i++ {
+		for i := size; i < capacity; i++ {
 			if buf[i] != 0xEE && (buf[i] != 0 || i >= size+8) {
 				t.Fatalf("byte %d after the fragment is %#x", i-size, buf[i])
 			}
 		}
-		if size%8 != 0 && room-size >= 8 && buf[size] != 0 {
+		if size%8 != 0 && capacity-size >= 8 && buf[size] != 0 {
 			t.Fatal("padding is not zero")
 		}
 		if size > 0 {
@@ -227,17 +227,17 @@ func TestLarge(t *testing.T) {
 	}
 	large := mustNew(t, c)
 	for source := range uint16(6) {
-		own, most := source == 2 || source == 3, plain.MaxSize(source)
+		isLarge, most := source == 2 || source == 3, plain.MaxSize(source)
 		for ev := range uint64(90) {
 			want := plain.Size(source, ev)
-			if own && ev/10%3 == 2 {
+			if isLarge && ev/10%3 == 2 {
 				want *= 5
 			}
 			if got := large.Size(source, ev); got != want {
 				t.Fatalf("source %d, event %d: %d bytes, want %d", source, ev, got, want)
 			}
 		}
-		if own {
+		if isLarge {
 			most *= 5
 		}
 		if got := large.MaxSize(source); got != most {

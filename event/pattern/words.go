@@ -22,8 +22,8 @@ const (
 	stepGroup uint64 = 4 * step & mask64
 )
 
-// behind is how many bytes after a fragment overfill may change.
-const behind = 32
+// overfillBytes is how many bytes after a fragment overfill may change.
+const overfillBytes = 32
 
 // overfill is fill for a dst that has 32 bytes more than size (behind), which the caller writes next. Whole groups are
 // written, and the last word is cut afterwards: the length costs no branch but the end of the loop, and a branch that
@@ -67,8 +67,8 @@ func fill(dst []byte, size int, w uint64) {
 		return
 	}
 	if size >= 8 { // the end of the word before once more, and the last bytes behind it
-		left := 8 * uint(len(body))
-		binary.LittleEndian.PutUint64(dst[size-8:size], (w-stepWord)>>left|last<<(64-left))
+		remainingBits := 8 * uint(len(body))
+		binary.LittleEndian.PutUint64(dst[size-8:size], (w-stepWord)>>remainingBits|last<<(64-remainingBits))
 		return
 	}
 	for i := range body {

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// mostSources is the number of sources that a 16-bit source id tells apart.
-const mostSources = 1 << 16
+// maxSources is the number of sources that a 16-bit source id tells apart.
+const maxSources = 1 << 16
 
 // A Division says which sources each readout unit has: unit 0 the first ones, unit 1 those behind them, and so on. It
 // is made once from the configuration, and nobody else reckons where a unit's sources begin. It is immutable. The zero
@@ -16,8 +16,8 @@ type Division struct {
 	first []int // by readout unit: its first source; behind them the number of all
 }
 
-// Even gives each of a number of readout units so many sources.
-func Even(units, each int) Division {
+// EvenDivision gives each of a number of readout units so many sources.
+func EvenDivision(units, each int) Division {
 	d := Division{make([]int, max(0, units)+1)}
 	for i := range d.first {
 		d.first[i] = i * each
@@ -25,8 +25,8 @@ func Even(units, each int) Division {
 	return d
 }
 
-// Spread gives readout units shares of a number of sources that differ by one at most: the first ones have one more.
-func Spread(sources, units int) Division {
+// SpreadDivision gives readout units shares of a number of sources that differ by one at most: the first ones have one more.
+func SpreadDivision(sources, units int) Division {
 	if units < 1 {
 		return Division{}
 	}
@@ -38,8 +38,8 @@ func Spread(sources, units int) Division {
 	return d
 }
 
-// Of gives each readout unit its own number of sources.
-func Of(counts ...int) Division {
+// NewDivision gives each readout unit its own number of sources.
+func NewDivision(counts ...int) Division {
 	d := Division{make([]int, 1, len(counts)+1)}
 	for _, n := range counts {
 		d.first = append(d.first, d.Sources()+n)
@@ -58,9 +58,9 @@ func (d Division) Check() error {
 				unit, d.Units())
 		}
 	}
-	if d.Sources() > mostSources {
+	if d.Sources() > maxSources {
 		return fmt.Errorf("%d sources of %d readout units are more than the %d sources that a 16-bit source id can tell "+
-			"apart", d.Sources(), d.Units(), mostSources)
+			"apart", d.Sources(), d.Units(), maxSources)
 	}
 	return nil
 }
@@ -82,8 +82,8 @@ func (d Division) First(unit int) int { return d.first[unit] }
 // Count is the number of a unit's sources.
 func (d Division) Count(unit int) int { return d.first[unit+1] - d.first[unit] }
 
-// Unit is the readout unit that has a source.
-func (d Division) Unit(source int) int {
+// UnitOf is the readout unit that has a source.
+func (d Division) UnitOf(source int) int {
 	at, found := slices.BinarySearch(d.first, source)
 	if found {
 		return at
@@ -100,8 +100,8 @@ func (d Division) Counts() []int {
 	return counts
 }
 
-// Range is the smallest and the largest number of sources that a unit has: they are equal where all have as many.
-func (d Division) Range() (least, most int) {
+// SourceRange is the smallest and the largest number of sources that a unit has: they are equal where all have as many.
+func (d Division) SourceRange() (least, most int) {
 	for unit := range d.Units() {
 		n := d.Count(unit)
 		if unit == 0 {

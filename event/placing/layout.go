@@ -14,9 +14,9 @@ const partAlign = 8
 // EntrySize is the size in bytes of an Entry, in an Announce and in front of a part alike.
 const EntrySize = announceEntry
 
-// MaxPart is the largest part that has a standing window, in bytes. What is larger is moved in pieces of many
+// MaxPartSize is the largest part that has a standing window, in bytes. What is larger is moved in pieces of many
 // datagrams anyway, so that a round trip per MEP costs little, and memory for the largest MEP in each slot costs much.
-const MaxPart = 64 << 10
+const MaxPartSize = 64 << 10
 
 // A Layout says where the readout units' parts stand in every slot of every builder unit, where windows are granted
 // once for all MEPs: the MEP's header at 0, then a standing window for each readout unit's part, in order, each as
@@ -61,11 +61,11 @@ func NewLayout(d Division, blocks []int) (*Layout, error) {
 	return l, nil
 }
 
-// Entries is the number of bytes of a part's entries: where its block begins.
-func (l *Layout) Entries(ru int) int { return l.Count(ru) * EntrySize }
+// EntriesSize is the number of bytes of a part's entries: where its block begins.
+func (l *Layout) EntriesSize(ru int) int { return l.Count(ru) * EntrySize }
 
-// Part is the window for the part of a readout unit, in bytes: from the slot's start, and how many.
-func (l *Layout) Part(ru int) (offset, size int) {
+// PartRange is the window for the part of a readout unit, in bytes: from the slot's start, and how many.
+func (l *Layout) PartRange(ru int) (offset, size int) {
 	from := l.header
 	if ru > 0 {
 		from = l.end[ru-1]
@@ -83,8 +83,8 @@ func PutEntry(part []byte, i int, e Entry) {
 	binary.LittleEndian.PutUint32(b[4:], e.CRC)
 }
 
-// EntryOf reads entry i in front of a part.
-func EntryOf(part []byte, i int) Entry {
+// ReadEntry reads entry i in front of a part.
+func ReadEntry(part []byte, i int) Entry {
 	b := part[i*EntrySize : (i+1)*EntrySize]
 	return Entry{Size: binary.LittleEndian.Uint32(b), CRC: binary.LittleEndian.Uint32(b[4:])}
 }

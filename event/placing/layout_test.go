@@ -10,18 +10,18 @@ import (
 )
 
 func TestLayoutOfTwo(t *testing.T) {
-	l, err := NewLayout(Of(1, 3), []int{156, 160})
+	l, err := NewLayout(NewDivision(1, 3), []int{156, 160})
 	if err != nil {
 		t.Fatal(err)
 	}
 	// 8 bytes of fixed header, four u16 sources, four u32 offsets: 32. An entry for each source stands before its block.
-	if l.header != 32 || l.Entries(0) != 8 || l.Entries(1) != 24 || l.Units() != 2 || l.Size() != 32+168+184 {
+	if l.header != 32 || l.EntriesSize(0) != 8 || l.EntriesSize(1) != 24 || l.Units() != 2 || l.Size() != 32+168+184 {
 		t.Errorf("%+v", l)
 	}
-	if off, size := l.Part(0); off != 32 || size != 168 {
+	if off, size := l.PartRange(0); off != 32 || size != 168 {
 		t.Errorf("part 0 at %d, %d bytes", off, size)
 	}
-	if off, size := l.Part(1); off != 200 || size != 184 {
+	if off, size := l.PartRange(1); off != 200 || size != 184 {
 		t.Errorf("part 1 at %d, %d bytes", off, size)
 	}
 }
@@ -41,8 +41,8 @@ func TestLayout(t *testing.T) {
 			t.Fatalf("a header of %d bytes", at)
 		}
 		for ru, block := range blocks {
-			off, size := l.Part(ru)
-			if off != at || off%partAlign != 0 || size < l.Entries(ru)+block || size != PartSize(d.Count(ru), block) {
+			off, size := l.PartRange(ru)
+			if off != at || off%partAlign != 0 || size < l.EntriesSize(ru)+block || size != PartSize(d.Count(ru), block) {
 				t.Fatalf("part %d at %d, size %d", ru, off, size)
 			}
 			at += size
@@ -61,13 +61,13 @@ func TestLayoutRefuses(t *testing.T) {
 		blocks   []int
 		says     string
 	}{
-		"nobody":      {Of(), nil, "no readout unit"},
-		"no sources":  {Of(0), []int{4}, "has no source"},
-		"sizes":       {Of(1, 1), []int{4}, "the sizes of 1 blocks"},
-		"too many":    {Even(65536, 1), many, "65536 sources do not make a MEP"},
-		"large block": {Of(1), []int{1 << 32}, "4 GiB"},
-		"negative":    {Of(1), []int{-1}, "4 GiB"},
-		"large MEP":   {Even(len(large), 1), large, "16 GiB"},
+		"nobody":      {NewDivision(), nil, "no readout unit"},
+		"no sources":  {NewDivision(0), []int{4}, "has no source"},
+		"sizes":       {NewDivision(1, 1), []int{4}, "the sizes of 1 blocks"},
+		"too many":    {EvenDivision(65536, 1), many, "65536 sources do not make a MEP"},
+		"large block": {NewDivision(1), []int{1 << 32}, "4 GiB"},
+		"negative":    {NewDivision(1), []int{-1}, "4 GiB"},
+		"large MEP":   {EvenDivision(len(large), 1), large, "16 GiB"},
 	} {
 		if _, err := NewLayout(tc.division, tc.blocks); err == nil || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: %v", name, err)
@@ -91,7 +91,7 @@ func TestEntries(t *testing.T) {
 	b := make([]byte, 2*EntrySize)
 	PutEntry(b, 0, Entry{Size: 156, CRC: 7})
 	PutEntry(b, 1, Entry{Size: 1<<32 - 1, CRC: 1 << 31})
-	if a, c := EntryOf(b, 0), EntryOf(b, 1); a != (Entry{156, 7}) || c != (Entry{1<<32 - 1, 1 << 31}) {
+	if a, c := ReadEntry(b, 0), ReadEntry(b, 1); a != (Entry{156, 7}) || c != (Entry{1<<32 - 1, 1 << 31}) {
 		t.Errorf("%v %v", a, c)
 	}
 }

@@ -14,14 +14,14 @@ type Kind uint8
 
 // Kinds of signals between units.
 const (
-	KindBarrier  Kind = 1 // the rest is a message of package barrier
-	KindAnnounce Kind = 2
-	KindGrant    Kind = 3
-	KindAsk      Kind = 4
-	KindStanding Kind = 5
-	KindTag      Kind = 6
-	KindSettled  Kind = 7
-	KindDecision Kind = 8 // the rest is a message of package filter/decision
+	KindBarrier       Kind = 1 // the rest is a message of package barrier
+	KindAnnounce      Kind = 2
+	KindGrant         Kind = 3
+	KindWindowRequest Kind = 4
+	KindPreGrants     Kind = 5
+	KindTag           Kind = 6
+	KindQuiesced      Kind = 7
+	KindDecision      Kind = 8 // the rest is a message of package filter/decision
 )
 
 // Sizes in bytes; docs/format/placing.md draws the messages.
@@ -73,9 +73,9 @@ func (a *Announce) Append(b []byte) []byte {
 	return b
 }
 
-// head checks a message's length, kind, version and reserved bytes, all of which must be zero so that an accepted
+// checkHeader checks a message's length, kind, version and reserved bytes, all of which must be zero so that an accepted
 // message encodes to the same bytes again.
-func head(b []byte, what string, kind Kind, least int, reserved ...[2]int) error {
+func checkHeader(b []byte, what string, kind Kind, least int, reserved ...[2]int) error {
 	switch {
 	case len(b) < least:
 		return fmt.Errorf("%w: %s of %d bytes, at least %d are needed", ErrMessage, what, len(b), least)
@@ -96,7 +96,7 @@ func head(b []byte, what string, kind Kind, least int, reserved ...[2]int) error
 
 // Parse reads the message; it reuses a.Entries.
 func (a *Announce) Parse(b []byte) error {
-	if err := head(b, "an announcement", KindAnnounce, announceHeader, [2]int{26, 32}); err != nil {
+	if err := checkHeader(b, "an announcement", KindAnnounce, announceHeader, [2]int{26, 32}); err != nil {
 		return err
 	}
 	a.RU = binary.LittleEndian.Uint16(b[2:])
@@ -141,7 +141,7 @@ func (g *Grant) Append(b []byte) []byte {
 
 // Parse reads the message.
 func (g *Grant) Parse(b []byte) error {
-	if err := head(b, "a grant", KindGrant, grantSize, [2]int{2, 4}, [2]int{32, grantSize}); err != nil {
+	if err := checkHeader(b, "a grant", KindGrant, grantSize, [2]int{2, 4}, [2]int{32, grantSize}); err != nil {
 		return err
 	}
 	if len(b) != grantSize {

@@ -52,7 +52,7 @@ var grants = map[string]Grant{
 	"grant of 75536 bytes": {Slot: 5, Attempt: 1, MEP: 0x42, Window: 7, Gen: 2, Length: 75536},
 }
 
-var standings = map[string]Standing{
+var standings = map[string]PreGrants{
 	"standing grants of two slots": {First: 240, Refs: []Ref{{7, 2}, {1<<32 - 1, 1<<32 - 1}}},
 }
 
@@ -66,16 +66,16 @@ func TestGolden(t *testing.T) {
 	if known := len(announces) + len(grants) + len(standings) + len(tags) + 2; len(messages) != known {
 		t.Errorf("the golden file has %d messages, %d are known here", len(messages), known)
 	}
-	if err := ParseAsk(messages["question"]); err != nil || !bytes.Equal(AppendAsk(nil), messages["question"]) {
-		t.Errorf("the question is read as %v and written as %x", err, AppendAsk(nil))
+	if err := ParseWindowRequest(messages["question"]); err != nil || !bytes.Equal(AppendWindowRequest(nil), messages["question"]) {
+		t.Errorf("the question is read as %v and written as %x", err, AppendWindowRequest(nil))
 	}
-	if n, err := ParseSettled(messages["settlement of two exclusions"]); err != nil || n != 2 ||
-		!bytes.Equal(AppendSettled(nil, 2), messages["settlement of two exclusions"]) {
-		t.Errorf("the settlement is read as %d, %v and written as %x", n, err, AppendSettled(nil, 2))
+	if n, err := ParseQuiesced(messages["settlement of two exclusions"]); err != nil || n != 2 ||
+		!bytes.Equal(AppendQuiesced(nil, 2), messages["settlement of two exclusions"]) {
+		t.Errorf("the settlement is read as %d, %v and written as %x", n, err, AppendQuiesced(nil, 2))
 	}
 	for name, words := range tags {
-		var room [MaxTagWords]uint64
-		if back, err := ParseTag(&room, messages[name]); err != nil || !slices.Equal(back, words) {
+		var tagBuf [MaxTagWords]uint64
+		if back, err := ParseTag(&tagBuf, messages[name]); err != nil || !slices.Equal(back, words) {
 			t.Errorf("%s is read as %v %x", name, err, back)
 		}
 		if got := AppendTag(nil, words); !bytes.Equal(got, messages[name]) {
@@ -83,7 +83,7 @@ func TestGolden(t *testing.T) {
 		}
 	}
 	for name, s := range standings {
-		var back Standing
+		var back PreGrants
 		if err := back.Parse(messages[name]); err != nil || cmp.Diff(s, back) != "" {
 			t.Errorf("%s is read as %v %s", name, err, cmp.Diff(s, back))
 		}
@@ -122,16 +122,16 @@ func TestDocumentAgrees(t *testing.T) {
 		fmt.Sprintf("| %d | a barrier message", KindBarrier),
 		fmt.Sprintf("| 0 | u8 kind | %d |", KindAnnounce),
 		fmt.Sprintf("| 0 | u8 kind | %d |", KindGrant),
-		fmt.Sprintf("| 0 | u8 kind | %d |", KindAsk),
-		fmt.Sprintf("| 0 | u8 kind | %d |", KindStanding),
+		fmt.Sprintf("| 0 | u8 kind | %d |", KindWindowRequest),
+		fmt.Sprintf("| 0 | u8 kind | %d |", KindPreGrants),
 		fmt.Sprintf("| 0 | u8 kind | %d |", KindTag),
-		fmt.Sprintf("| 0 | u8 kind | %d |", KindSettled),
-		fmt.Sprintf("## Settled: %d bytes", SettledSize),
+		fmt.Sprintf("| 0 | u8 kind | %d |", KindQuiesced),
+		fmt.Sprintf("## Settled: %d bytes", QuiescedSize),
 		fmt.Sprintf("## Tag: %d + 8·n bytes", tagHeader),
 		fmt.Sprintf("n ≤ %d words", MaxTagWords),
-		fmt.Sprintf("## Ask: %d bytes", askSize),
-		fmt.Sprintf("## Standing: %d + %d·n bytes", standingHeader, standingGrant),
-		fmt.Sprintf("n ≤ %d slots", MaxStanding),
+		fmt.Sprintf("## Ask: %d bytes", windowRequestSize),
+		fmt.Sprintf("## Standing: %d + %d·n bytes", preGrantsHeader, preGrantSize),
+		fmt.Sprintf("n ≤ %d slots", MaxPreGrants),
 		fmt.Sprintf("| 1 | u8 version | %d. ", version),
 		fmt.Sprintf("## Announce: %d + %d·n bytes", announceHeader, announceEntry),
 		fmt.Sprintf("## Grant: %d bytes", grantSize),
@@ -147,11 +147,11 @@ func TestDocumentAgrees(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	messages := golden(t)
 	announce, grant := messages["announce of two MFPs"], messages["grant of 75536 bytes"]
-	ask, standing := messages["question"], messages["standing grants of two slots"]
-	var room [MaxTagWords]uint64
-	tag, parseTag := messages["tag of three words"], func(b []byte) error { _, err := ParseTag(&room, b); return err }
-	settled, parseSettled := messages["settlement of two exclusions"],
-		func(b []byte) error { _, err := ParseSettled(b); return err }
+	windowRequest, preGrants := messages["question"], messages["standing grants of two slots"]
+	var tagBuf [MaxTagWords]uint64
+	tag, parseTag := messages["tag of three words"], func(b []byte) error { _, err := ParseTag(&tagBuf, b); return err }
+	quiesced, parseQuiesced := messages["settlement of two exclusions"],
+		func(b []byte) error { _, err := ParseQuiesced(b); return err }
 	change := func(b []byte, at int, v byte) []byte {
 		b = bytes.Clone(b)
 		b[at] = v
@@ -159,7 +159,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 	var a Announce
 	var g Grant
-	var s Standing
+	var s PreGrants
 	for name, tc := range map[string]struct {
 		parse func([]byte) error
 		b     []byte
@@ -186,20 +186,20 @@ func TestParseRefuses(t *testing.T) {
 		"grant, another version":     {g.Parse, change(grant, 1, 0), "version 0"},
 		"grant, reserved set":        {g.Parse, change(grant, 2, 9), "reserved byte 2 is 9"},
 		"grant, reserved end set":    {g.Parse, change(grant, 39, 9), "reserved byte 39"},
-		"question, nothing":          {ParseAsk, nil, "0 bytes"},
-		"question, a byte more":      {ParseAsk, append(bytes.Clone(ask), 0), "9 bytes, not 8"},
-		"question, another kind":     {ParseAsk, change(ask, 0, 5), "kind 5, not 4"},
-		"question, reserved set":     {ParseAsk, change(ask, 7, 1), "reserved byte 7 is 1"},
-		"standing, half a header":    {s.Parse, standing[:7], "at least 8"},
-		"standing, half a grant":     {s.Parse, standing[:20], "20 bytes for 2 slots"},
-		"standing, another version":  {s.Parse, change(standing, 1, 3), "version 3"},
-		"standing, none":             {s.Parse, change(standing[:8], 2, 0), "for 0 slots"},
-		"standing, too many":         {s.Parse, change(standing, 2, 121), "for 121 slots"},
-		"settlement, nothing":        {parseSettled, nil, "0 bytes"},
-		"settlement, a byte more":    {parseSettled, append(bytes.Clone(settled), 0), "9 bytes, not 8"},
-		"settlement, another kind":   {parseSettled, change(settled, 0, 4), "kind 4, not 7"},
-		"settlement, reserved set":   {parseSettled, change(settled, 3, 1), "reserved byte 3"},
-		"settlement, of none":        {parseSettled, change(settled, 4, 0), "no exclusion"},
+		"question, nothing":          {ParseWindowRequest, nil, "0 bytes"},
+		"question, a byte more":      {ParseWindowRequest, append(bytes.Clone(windowRequest), 0), "9 bytes, not 8"},
+		"question, another kind":     {ParseWindowRequest, change(windowRequest, 0, 5), "kind 5, not 4"},
+		"question, reserved set":     {ParseWindowRequest, change(windowRequest, 7, 1), "reserved byte 7 is 1"},
+		"standing, half a header":    {s.Parse, preGrants[:7], "at least 8"},
+		"standing, half a grant":     {s.Parse, preGrants[:20], "20 bytes for 2 slots"},
+		"standing, another version":  {s.Parse, change(preGrants, 1, 3), "version 3"},
+		"standing, none":             {s.Parse, change(preGrants[:8], 2, 0), "for 0 slots"},
+		"standing, too many":         {s.Parse, change(preGrants, 2, 121), "for 121 slots"},
+		"settlement, nothing":        {parseQuiesced, nil, "0 bytes"},
+		"settlement, a byte more":    {parseQuiesced, append(bytes.Clone(quiesced), 0), "9 bytes, not 8"},
+		"settlement, another kind":   {parseQuiesced, change(quiesced, 0, 4), "kind 4, not 7"},
+		"settlement, reserved set":   {parseQuiesced, change(quiesced, 3, 1), "reserved byte 3"},
+		"settlement, of none":        {parseQuiesced, change(quiesced, 4, 0), "no exclusion"},
 		"standing, slots wrap": {s.Parse, []byte{5, 1, 1, 0, 255, 255, 255, 255, 1, 0, 0, 0, 1, 0, 0, 0},
 			"from slot 4294967295"},
 	} {
@@ -218,9 +218,9 @@ func TestLargestMessageFitsASignal(t *testing.T) {
 	if err := a.Parse(b); err != nil {
 		t.Error(err)
 	}
-	s := Standing{Refs: make([]Ref, MaxStanding)}
+	s := PreGrants{Refs: make([]Ref, MaxPreGrants)}
 	if b = s.Append(b[:0]); len(b) > maxSignal {
-		t.Errorf("%d standing grants make %d bytes", MaxStanding, len(b))
+		t.Errorf("%d standing grants make %d bytes", MaxPreGrants, len(b))
 	}
 }
 
@@ -258,27 +258,27 @@ func FuzzParse(f *testing.F) {
 		} else if err == nil && !bytes.Equal(g.Append(nil), b) {
 			t.Errorf("%x is encoded again as %x", b, g.Append(nil))
 		}
-		var s Standing
+		var s PreGrants
 		if err := s.Parse(b); err != nil && !errors.Is(err, ErrMessage) {
 			t.Errorf("untyped error %v", err)
 		} else if err == nil && !bytes.Equal(s.Append(nil), b) {
 			t.Errorf("%x is encoded again as %x", b, s.Append(nil))
 		}
-		var room [MaxTagWords]uint64
-		if words, err := ParseTag(&room, b); err != nil && !errors.Is(err, ErrMessage) {
+		var tagBuf [MaxTagWords]uint64
+		if words, err := ParseTag(&tagBuf, b); err != nil && !errors.Is(err, ErrMessage) {
 			t.Errorf("untyped error %v", err)
 		} else if err == nil && !bytes.Equal(AppendTag(nil, words), b) {
 			t.Errorf("%x is encoded again as %x", b, AppendTag(nil, words))
 		}
-		if n, err := ParseSettled(b); err != nil && !errors.Is(err, ErrMessage) {
+		if n, err := ParseQuiesced(b); err != nil && !errors.Is(err, ErrMessage) {
 			t.Errorf("untyped error %v", err)
-		} else if err == nil && !bytes.Equal(AppendSettled(nil, n), b) {
-			t.Errorf("%x is encoded again as %x", b, AppendSettled(nil, n))
+		} else if err == nil && !bytes.Equal(AppendQuiesced(nil, n), b) {
+			t.Errorf("%x is encoded again as %x", b, AppendQuiesced(nil, n))
 		}
-		if err := ParseAsk(b); err != nil && !errors.Is(err, ErrMessage) {
+		if err := ParseWindowRequest(b); err != nil && !errors.Is(err, ErrMessage) {
 			t.Errorf("untyped error %v", err)
-		} else if err == nil && !bytes.Equal(AppendAsk(nil), b) {
-			t.Errorf("%x is encoded again as %x", b, AppendAsk(nil))
+		} else if err == nil && !bytes.Equal(AppendWindowRequest(nil), b) {
+			t.Errorf("%x is encoded again as %x", b, AppendWindowRequest(nil))
 		}
 	})
 }

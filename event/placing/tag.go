@@ -22,7 +22,7 @@ func AppendTag(b []byte, words []uint64) []byte {
 
 // ParseTag reads the words of that message into dst.
 func ParseTag(dst *[MaxTagWords]uint64, b []byte) ([]uint64, error) {
-	if err := head(b, "a tag", KindTag, tagHeader, [2]int{2, tagHeader}); err != nil {
+	if err := checkHeader(b, "a tag", KindTag, tagHeader, [2]int{2, tagHeader}); err != nil {
 		return nil, err
 	}
 	n := (len(b) - tagHeader) / 8

@@ -181,8 +181,8 @@ func (r *Renderer) record(dst []byte, e *Event) ([]byte, error) {
 	if !replayed {
 		return event.AppendRecordFromFragments(dst, header, r.sources)
 	}
-	if whole, err := r.rebuilder.Append(dst, r.fragments); err == nil {
-		return whole, nil
+	if complete, err := r.rebuilder.Append(dst, r.fragments); err == nil {
+		return complete, nil
 	}
 	r.banks = r.banks[:0]
 	for i := range e.Fragments {

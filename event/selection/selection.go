@@ -142,8 +142,8 @@ func parseType(word string) (event.BankType, error) {
 // Rate is how many events a second are shown at most.
 func (s *Selection) Rate() float64 { return s.rate }
 
-// filters says whether an event must be looked at before it is known to be wanted.
-func (s *Selection) filters() bool {
+// needsExamining says whether an event must be looked at before it is known to be wanted.
+func (s *Selection) needsExamining() bool {
 	return s.sources != nil || s.types != nil || s.minSize > 0 || s.maxSize < math.MaxUint64
 }
 
@@ -154,24 +154,24 @@ func (s *Selection) hasSource(source uint16) bool {
 // hasType says whether a fragment is of a type that was asked for. One that holds whole raw banks is of the types of
 // all its banks too.
 func (s *Selection) hasType(t event.BankType, data func() []byte) bool {
-	if s.types == nil || s.typed(t) {
+	if s.types == nil || s.containsType(t) {
 		return true
 	}
 	if t != event.FragmentContainer {
 		return false
 	}
 	for c := event.NewBankCursor(data()); c.Next(); {
-		if s.typed(c.Bank().Type()) {
+		if s.containsType(c.Bank().Type()) {
 			return true
 		}
 	}
 	return false
 }
 
-func (s *Selection) typed(t event.BankType) bool { return s.types[t/64]&(1<<(t%64)) != 0 }
+func (s *Selection) containsType(t event.BankType) bool { return s.types[t/64]&(1<<(t%64)) != 0 }
 
-// fits says whether event i of a MEP is wanted: it has a fragment that was asked for, and those have the size.
-func (s *Selection) fits(p *Packet, i int) bool {
+// accepts says whether event i of a MEP is wanted: it has a fragment that was asked for, and those have the size.
+func (s *Selection) accepts(p *Packet, i int) bool {
 	var size uint64
 	some := false
 	for k := range p.mfps {
@@ -190,9 +190,9 @@ func (s *Selection) Cut(e Event) Event {
 	if s.sources == nil && s.types == nil && (s.data || !e.hasData()) {
 		return e
 	}
-	all := e.Fragments
-	e.Fragments = make([]Fragment, 0, len(all))
-	for _, f := range all {
+	fragments := e.Fragments
+	e.Fragments = make([]Fragment, 0, len(fragments))
+	for _, f := range fragments {
 		if !s.hasSource(f.Source) || !s.hasType(f.Type, func() []byte { return f.Data }) {
 			continue
 		}

@@ -120,7 +120,7 @@ func TestTheRateHolds(t *testing.T) {
 				t.Fatalf("%d events in a second, %g are the most", k-i, most)
 			}
 		}
-		if c := p.Counts(); c.Picked != uint64(len(all)) || c.Passed != 0 {
+		if c := p.Counts(); c.Picked != uint64(len(all)) || c.Skipped != 0 {
 			t.Fatalf("%+v of %d events, %d picked", c, first, len(all))
 		}
 	})
@@ -204,12 +204,12 @@ func TestAFilterIsGivenUpOn(t *testing.T) {
 	m := parsed(t, selection.Meta{}, mepOf(t, 20, 30_000, 0, func(int, int) mfp.Fragment { return mfp.Fragment{} }))
 	p := selection.NewPicker(parse(t, selection.Spec{Types: []string{"VP"}}), noon, 0)
 	p.Pick(noon, m, 0, func(int) { t.Error("there is no such event") })
-	if c := p.Counts(); c.Passed == 0 || c.Passed >= 30_000 {
+	if c := p.Counts(); c.Skipped == 0 || c.Skipped >= 30_000 {
 		t.Errorf("%+v", c)
 	}
-	before := p.Counts().Passed
+	before := p.Counts().Skipped
 	p.Pick(noon.Add(time.Second), m, 30_000, func(int) { t.Error("there is no such event") })
-	if after := p.Counts().Passed; after <= before || after >= 2*30_000 {
+	if after := p.Counts().Skipped; after <= before || after >= 2*30_000 {
 		t.Errorf("%d, and %d a second later", before, after)
 	}
 }

@@ -107,19 +107,19 @@ func (b Board) Number() int { return int(b[3]) }
 // Len is the number of clusters.
 func (b Board) Len() int { return int(b[2]) & MaxClusters }
 
-// At is cluster i, 0..Len()-1.
-func (b Board) At(i int) Cluster {
+// Cluster is cluster i, 0..Len()-1.
+func (b Board) Cluster(i int) Cluster {
 	return Cluster(binary.LittleEndian.Uint16(b[headerBytes+2*i:]))
 }
 
 // Lost is how many clusters the board found beyond MaxClusters and left out; 255 stands for 255 or more.
 func (b Board) Lost() int { return int(b[len(b)-wordBytes+1]) }
 
-// All ranges over the clusters in order.
-func (b Board) All() func(yield func(int, Cluster) bool) {
+// Clusters ranges over the clusters in order.
+func (b Board) Clusters() func(yield func(int, Cluster) bool) {
 	return func(yield func(int, Cluster) bool) {
 		for i := range b.Len() {
-			if !yield(i, b.At(i)) {
+			if !yield(i, b.Cluster(i)) {
 				return
 			}
 		}

@@ -38,7 +38,7 @@ func TestGoldenBoard(t *testing.T) {
 		t.Fatalf("event %#x, board %d, %d clusters, %d lost", b.Event(), b.Number(), b.Len(), b.Lost())
 	}
 	want := []Cluster{NewCluster(5, false), NewCluster(10, true), NewCluster(2047, false)}
-	for i, c := range b.All() {
+	for i, c := range b.Clusters() {
 		if c != want[i] || c.Size() != 1+i%2 || c.Two() != (i == 1) {
 			t.Errorf("cluster %d is %#x: strip %d, size %d", i, uint16(c), c.Strip(), c.Size())
 		}
@@ -120,7 +120,7 @@ func TestParseAllocatesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, c := range b.All() {
+		for _, c := range b.Clusters() {
 			sum += c.Strip()
 		}
 	}); a != 0 {
@@ -144,7 +144,7 @@ func FuzzParseBoard(f *testing.F) {
 			return
 		}
 		var clusters []Cluster
-		for _, c := range b.All() {
+		for _, c := range b.Clusters() {
 			clusters = append(clusters, c)
 		}
 		dst := make([]byte, MaxBoardSize)

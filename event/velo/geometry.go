@@ -216,11 +216,11 @@ func (z *zone) turn(r float64) float64 {
 
 // Place is a point on a sensor, in strips.
 type Place struct {
-	Strip int     // the strip that the point is in
-	Part  float64 // where in the strip, 0..1
-	Low   int     // first strip of the sector or zone
-	Top   int     // first strip after it
-	Pitch float64 // mm, width of the strip there
+	Strip    int     // the strip that the point is in
+	Fraction float64 // where in the strip, 0..1
+	Low      int     // first strip of the sector or zone
+	Top      int     // first strip after it
+	Pitch    float64 // mm, width of the strip there
 }
 
 // PlaceR is where an R sensor's board has the point at radius r, in mm, and azimuth phi, in rad. It is false beside the
@@ -234,11 +234,11 @@ func (g *Geometry) PlaceR(board int, r, phi float64) (Place, bool) {
 	i := min(g.strip(r), n-1)
 	pitch := g.edges[i+1] - g.edges[i]
 	return Place{
-		Strip: sector*n + i,
-		Part:  (r - g.edges[i]) / pitch,
-		Low:   sector * n,
-		Top:   sector*n + n,
-		Pitch: pitch,
+		Strip:    sector*n + i,
+		Fraction: (r - g.edges[i]) / pitch,
+		Low:      sector * n,
+		Top:      sector*n + n,
+		Pitch:    pitch,
 	}, true
 }
 
@@ -262,11 +262,11 @@ func (g *Geometry) PlacePhi(board int, r, phi float64) (Place, bool) {
 		}
 		strip := min(int(at), z.strips-1)
 		return Place{
-			Strip: z.first + strip,
-			Part:  at - float64(strip),
-			Low:   z.first,
-			Top:   z.first + z.strips,
-			Pitch: r * z.step,
+			Strip:    z.first + strip,
+			Fraction: at - float64(strip),
+			Low:      z.first,
+			Top:      z.first + z.strips,
+			Pitch:    r * z.step,
 		}, true
 	}
 	return Place{}, false

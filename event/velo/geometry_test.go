@@ -63,7 +63,7 @@ func TestPlaces(t *testing.T) {
 			continue
 		}
 		found++
-		if at.Strip < at.Low || at.Strip >= at.Top || at.Top > g.Strips(board) || !(at.Part >= 0 && at.Part <= 1) {
+		if at.Strip < at.Low || at.Strip >= at.Top || at.Top > g.Strips(board) || !(at.Fraction >= 0 && at.Fraction <= 1) {
 			t.Fatalf("board %d, %g mm, %g rad: %+v", board, radius, phi, at)
 		}
 		var off float64
@@ -78,7 +78,7 @@ func TestPlaces(t *testing.T) {
 				t.Fatalf("%g mm is not in the zone from %g to %g", radius, in, out)
 			}
 		}
-		if want := (at.Part - 0.5) * at.Pitch; math.Abs(off-want) > 1e-9 {
+		if want := (at.Fraction - 0.5) * at.Pitch; math.Abs(off-want) > 1e-9 {
 			t.Fatalf("board %d: %g mm from the middle of strip %d, want %g", board, off, at.Strip, want)
 		}
 	}

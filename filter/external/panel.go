@@ -71,7 +71,7 @@ func New(cfg Config) *Panel {
 }
 
 // Seats is how many cases processes may have at a time, as long as MEPs are small.
-func (p *Panel) Seats() int { return 4 * depth }
+func (p *Panel) MaxCases() int { return 4 * depth }
 
 // Serve has processes judge the cases that come, until ctx is done, and gives each to done once. When it returns nobody
 // uses a case any more.

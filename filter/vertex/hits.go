@@ -26,9 +26,9 @@ func (f *Finder) Add(fragment velo.Board) error {
 		return fmt.Errorf("a fragment is of board %d, and the detector has boards 0 to %d", number, len(f.d.boards)-1)
 	}
 	b := &f.d.boards[number]
-	if n > 0 && fragment.At(n-1).Strip() >= b.strips {
+	if n > 0 && fragment.Cluster(n-1).Strip() >= b.strips {
 		return fmt.Errorf("board %d has a cluster at strip %d, and the board has strips 0 to %d", number,
-			fragment.At(n-1).Strip(), b.strips-1)
+			fragment.Cluster(n-1).Strip(), b.strips-1)
 	}
 	if b.phi {
 		return f.addPhi(b, fragment)
@@ -45,7 +45,7 @@ func (f *Finder) addR(b *board, fragment velo.Board) error {
 	f.at[f.index(b.sector, b.plane)].known = true
 	sector, base := b.sector, 0
 	from := int32(len(f.r))
-	for _, c := range fragment.All() {
+	for _, c := range fragment.Clusters() {
 		for c.Strip() >= base+f.d.strips {
 			f.close(sector, b.plane, from)
 			sector, base, from = sector+1, base+f.d.strips, int32(len(f.r))
@@ -86,7 +86,7 @@ func (f *Finder) addPhi(b *board, fragment velo.Board) error {
 	}
 	spans[0].known, spans[0].first = true, int32(len(f.phi))
 	zone := 0
-	for _, c := range fragment.All() {
+	for _, c := range fragment.Clusters() {
 		at := clusters*c.Strip() + c.Size() - 1
 		for at >= zones[zone].end {
 			spans[zone].last = int32(len(f.phi))

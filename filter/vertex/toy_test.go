@@ -58,9 +58,9 @@ func (t *toy) fly(x, y, z, tx, ty float64, forwards bool) {
 			continue
 		}
 		switch {
-		case place.Part > 0.75 && place.Strip+1 < place.Top:
+		case place.Fraction > 0.75 && place.Strip+1 < place.Top:
 			t.hits[b][velo.NewCluster(place.Strip, true)] = true
-		case place.Part < 0.25 && place.Strip > place.Low:
+		case place.Fraction < 0.25 && place.Strip > place.Low:
 			t.hits[b][velo.NewCluster(place.Strip-1, true)] = true
 		default:
 			t.hits[b][velo.NewCluster(place.Strip, false)] = true

@@ -51,7 +51,7 @@ func (d *Data) hold(mfps []event.MFP, i int) error {
 		if err != nil {
 			return err
 		}
-		for _, c := range board.All() {
+		for _, c := range board.Clusters() {
 			d.Strips += uint64(c.Size())
 			if c.Two() {
 				d.Two++

@@ -50,7 +50,7 @@ func Generate(ctx context.Context, c Config) (r sink.Result, err error) {
 		c.Streams = c.Detector.Geometry().Boards()
 	}
 	g, err := source.NewGenerator(source.GeneratorConfig{
-		Division:     placing.Of(c.Streams),
+		Division:     placing.NewDivision(c.Streams),
 		Packing:      c.Packing,
 		FragmentSize: c.FragmentSize,
 		Model:        c.Model,

@@ -79,7 +79,7 @@ func replay(t *testing.T, path string, rus, packing, bus int, dst string) {
 	}
 	dir := t.TempDir()
 	key := recording.NewKey()
-	runDir, err := recording.OpenRun(dir, recording.About{Run: 7, Key: key, Format: recording.MDF, Packing: packing},
+	runDir, err := recording.OpenRun(dir, recording.RunInfo{Run: 7, Key: key, Format: recording.MDF, Packing: packing},
 		false)
 	if err != nil {
 		t.Fatal(err)

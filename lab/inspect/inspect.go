@@ -163,19 +163,19 @@ func (o Options) settled() (Options, error) {
 // Detect tells the format by the first bytes, and where they tell nothing (an
 // empty or a spoiled file) by the extension.
 func Detect(in *bufio.Reader, path string) (Format, error) {
-	head, err := in.Peek(event.LooksBytes)
+	head, err := in.Peek(event.DescribeBytes)
 	if err != nil && err != io.EOF {
 		return "", fmt.Errorf("cannot read %s: %w", path, err)
 	}
-	if f := event.FormatOf(head); f != "" {
+	if f := event.DetectFormat(head); f != "" {
 		return Format(f), nil
 	}
-	if eudaq.Is(head) {
+	if eudaq.HasSignature(head) {
 		return FormatEUDAQ, nil
 	}
 	byName := Format(strings.ToLower(strings.TrimPrefix(filepath.Ext(extension(path)), ".")))
 	named := byName == FormatMDF || byName == FormatMEP || byName == FormatMFP
-	if is, do := event.Looks(head); is != "" && (!named || is != event.Text) {
+	if is, do := event.DescribeForeign(head); is != "" && (!named || is != event.Text) {
 		return "", &BadInputError{Path: path, Problems: 1, First: fmt.Errorf(
 			"it is no file of MDF, MEP, MFP or EUDAQ 2: it looks like %s; %s", is, do)}
 	}
@@ -225,8 +225,8 @@ func walk(ctx context.Context, in *units, v visitor, limit int, c *counted) erro
 type counted struct {
 	path     string
 	format   Format
-	opened   *recording.Opened // of an open segment
-	units    int64             // sound ones
+	opened   *recording.OpenSegment // of an open segment
+	units    int64                  // sound ones
 	badUnits int64
 	bytes    int64 // of sound units
 	problems int64

@@ -11,8 +11,8 @@ import (
 )
 
 // limited cuts an open segment of a recording off behind its last indexed MEP; note is nil for every other file.
-func limited(ctx context.Context, in io.Reader, path string) (out io.Reader, note *recording.Opened, err error) {
-	o, ok, err := recording.ReadOpened(ctx, path)
+func limited(ctx context.Context, in io.Reader, path string) (out io.Reader, note *recording.OpenSegment, err error) {
+	o, ok, err := recording.ReadOpenSegment(ctx, path)
 	if !ok || err != nil {
 		return in, nil, err
 	}
@@ -36,7 +36,7 @@ func say(out io.Writer, c *counted, mode Mode, asJSON bool) error {
 	}
 	_, err := fmt.Fprintf(out,
 		"%s: an open segment, looked at to the last of the %d MEPs in its index; %d bytes behind are left out; %s\n",
-		c.path, c.opened.MEPs, c.opened.Behind, who)
+		c.path, c.opened.MEPs, c.opened.TailBytes, who)
 	return err
 }
 

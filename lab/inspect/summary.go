@@ -73,8 +73,8 @@ type report struct {
 	GapBytes  int64       `json:"gap_bytes"`
 	BadInput  string      `json:"bad_input,omitempty"`
 
-	Opened   *recording.Opened `json:"open_segment,omitempty"`
-	Clusters *clusters         `json:"vertex_detector,omitempty"`
+	Opened   *recording.OpenSegment `json:"open_segment,omitempty"`
+	Clusters *clusters              `json:"vertex_detector,omitempty"`
 
 	pieceNames string
 }

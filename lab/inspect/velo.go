@@ -98,7 +98,7 @@ func (c *clusters) board(ev uint64, data []byte) {
 	if b.Lost() > 0 {
 		c.Full++
 	}
-	for _, one := range b.All() {
+	for _, one := range b.Clusters() {
 		c.TwoStrips += int64(one.Size() - 1)
 	}
 	if !c.seen[b.Number()] {
@@ -174,7 +174,7 @@ func boardFields(data []byte) []field {
 		return []field{{"no board", err.Error()}}
 	}
 	var list strings.Builder
-	for i, c := range b.All() {
+	for i, c := range b.Clusters() {
 		if i > 0 {
 			list.WriteByte(' ')
 		}

@@ -204,7 +204,7 @@ type verdict struct {
 	Problems int64     `json:"problems"`
 	Named    []finding `json:"named"`
 
-	Opened *recording.Opened `json:"open_segment,omitempty"`
+	Opened *recording.OpenSegment `json:"open_segment,omitempty"`
 }
 
 func (v *verify) finish(out io.Writer, asJSON bool) error {

@@ -62,10 +62,10 @@ func isMDF(f *os.File) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	if format := event.FormatOf(head[:n]); format == event.FormatMEP || format == event.FormatMFP {
+	if format := event.DetectFormat(head[:n]); format == event.FormatMEP || format == event.FormatMFP {
 		return fmt.Errorf("%s is a file of %ss, and only replays of MDF are compared", f.Name(), strings.ToUpper(format))
 	}
-	if eudaq.Is(head[:n]) {
+	if eudaq.HasSignature(head[:n]) {
 		return fmt.Errorf("%s is a file of EUDAQ, and only replays of MDF are compared", f.Name())
 	}
 	return nil

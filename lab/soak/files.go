@@ -100,8 +100,8 @@ func judgeFiles(v *recording.RunVerification, add func(string, ...any)) {
 	if v.Lost.Events > 0 {
 		add("the verdict %s says that %d events are here which are not: %v", v.Verdict, v.Lost.Events, v.Lost.Ranges)
 	}
-	if v.Strange > 0 {
-		add("%d events are here that were never triggered", v.Strange)
+	if v.NeverTriggered > 0 {
+		add("%d events are here that were never triggered", v.NeverTriggered)
 	}
 }
 

@@ -166,7 +166,7 @@ func (f *frontEnds) readBack(ctx context.Context, h *hostiles, run uint32) error
 	if err != nil {
 		return err
 	}
-	if err := contents.InOrder(ctx, 0, func(p *recording.Part) error {
+	if err := contents.EachInOrder(ctx, 0, func(p *recording.RecordedMEP) error {
 		if p.Err != nil {
 			return p.Err
 		}

@@ -129,13 +129,13 @@ func TestPortFlows(t *testing.T) {
 		{3, 3, 3, 8, 2. / 9, 1. / 3},  // more hosts than nodes
 		{0, 0, 0, 0, 0, 0},
 	} {
-		got := portFlows(tc.nodes, placing.Even(tc.rus, 3), tc.bus, tc.hosts)
+		got := portFlows(tc.nodes, placing.EvenDivision(tc.rus, 3), tc.bus, tc.hosts)
 		if math.Abs(got.cross-tc.cross) > 1e-9 || math.Abs(got.all-tc.all) > 1e-9 {
 			t.Errorf("%d nodes, %d RUs, %d BUs on %d hosts: %+v", tc.nodes, tc.rus, tc.bus, tc.hosts, got)
 		}
 	}
 	// Five of eight sources are on host 0, which sends a third of them to itself.
-	if got := portFlows(3, placing.Of(5, 2, 1), 3, 3); math.Abs(got.cross-10./24) > 1e-9 || got.all != 5./8 {
+	if got := portFlows(3, placing.NewDivision(5, 2, 1), 3, 3); math.Abs(got.cross-10./24) > 1e-9 || got.all != 5./8 {
 		t.Errorf("uneven: %+v", got)
 	}
 	s := parse(t, "name: x\nfixed: {nodes: 3, rus: 3, bus: 1, streams: [5, 2, 1]}\n")

@@ -60,7 +60,7 @@ func (c *Cell) setup() setup {
 		Cross:      f.cross,
 		All:        f.all,
 	}
-	if least, most := c.Config.Division().Range(); least == most {
+	if least, most := c.Config.Division().SourceRange(); least == most {
 		s.Streams = most
 	}
 	s.FragmentMean, s.FragmentSigma, _ = c.Config.FragmentSpread()

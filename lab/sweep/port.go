@@ -52,7 +52,7 @@ func (c *Cell) division() placing.Division {
 	if d := c.Config.Division(); d.Units() > 0 {
 		return d
 	}
-	return placing.Even(c.Config.RUs, 1)
+	return placing.EvenDivision(c.Config.RUs, 1)
 }
 
 // Crosses is the share of what is built that goes from one process to another. A node with both units sends its own

@@ -51,7 +51,7 @@ func (c Counts) list() []int {
 
 // countsOf is the shortest text of a division.
 func countsOf(d placing.Division) Counts {
-	if least, most := d.Range(); least == most {
+	if least, most := d.SourceRange(); least == most {
 		return Counts(strconv.Itoa(most))
 	}
 	return formatCounts(d.Counts())
@@ -116,11 +116,11 @@ func (c Config) Division() placing.Division {
 	switch {
 	case c.RUs < 1:
 	case len(counts) == 1:
-		return placing.Even(c.RUs, counts[0])
+		return placing.EvenDivision(c.RUs, counts[0])
 	case len(counts) == c.RUs:
-		return placing.Of(counts...)
+		return placing.NewDivision(counts...)
 	case len(counts) == 0 && c.Sources > 0:
-		return placing.Spread(c.Sources, c.RUs)
+		return placing.SpreadDivision(c.Sources, c.RUs)
 	}
 	return placing.Division{}
 }

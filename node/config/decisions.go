@@ -108,7 +108,7 @@ func (c *Config) checkDecisions(p *problems) {
 func (c *Config) checkRings(p *problems) {
 	for _, outlet := range c.DecisionOutlets() {
 		for _, one := range c.Outputs() {
-			name, _, err := sink.BufferName(one.Output)
+			name, _, err := sink.ParseBufferName(one.Output)
 			unit, of := strings.CutPrefix(outlet.At, name+"-")
 			if n, bad := strconv.Atoi(unit); err == nil && one.Sink().Shared && of && bad == nil && n >= 0 && n < c.BUs {
 				p.add("decision-output", "the buffer %s is what builder unit %d calls its own: give one of both another name",

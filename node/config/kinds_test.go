@@ -14,7 +14,7 @@ func TestOutputIsCheckedByItsRow(t *testing.T) {
 	before := sink.Kinds
 	defer func() { sink.Kinds = before }()
 	asked := ""
-	sink.Kinds = append(slices.Clone(before), sink.Row{
+	sink.Kinds = append(slices.Clone(before), sink.Kind{
 		Kind:   registry.Kind{Name: "far"},
 		Remote: true,
 		Check:  func(output string) error { asked = output; return nil },

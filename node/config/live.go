@@ -72,7 +72,7 @@ func (c *Config) resolveLive(p *problems) {
 	} else if c.Streams.list() == nil && len(list) < c.RUs {
 		p.add("input", "%d sources leave some of %d readout units without any: take fewer readout units", len(list), c.RUs)
 	} else if c.Streams.list() == nil && c.RUs > 0 {
-		c.Divide(placing.Spread(len(list), c.RUs))
+		c.Divide(placing.SpreadDivision(len(list), c.RUs))
 	}
 	c.checkClashes(p, func(rank int) string { return c.hostInRun(rank) })
 	if c.Loop {
@@ -104,7 +104,7 @@ func (c *Config) checkClashes(p *problems, host func(rank int) string) {
 	if d.Sources() != len(list) {
 		return // said already
 	}
-	for _, err := range source.Clashes(list, func(id int) string { return host(d.Unit(id)) }) {
+	for _, err := range source.Clashes(list, func(id int) string { return host(d.UnitOf(id)) }) {
 		p.add("input", "%v", err)
 	}
 }

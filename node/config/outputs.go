@@ -131,8 +131,8 @@ func (c *Config) resolveOutput(p *problems) {
 		c.resolveOne(p)
 		return
 	}
-	if len(parts) > sink.MostStreams {
-		p.add("output", "%d output streams are more than %d", len(parts), sink.MostStreams)
+	if len(parts) > sink.MaxStreams {
+		p.add("output", "%d output streams are more than %d", len(parts), sink.MaxStreams)
 		return
 	}
 	if c.Format != formatAuto {

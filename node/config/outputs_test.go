@@ -63,7 +63,7 @@ func TestOutputs(t *testing.T) {
 			got = append(got, one.Format+" "+one.Output)
 		}
 		want := []string{"mep out/", "buffer b", "mdf x.mdf", "udp udp:h:1", "discard "}
-		if !slices.Equal(got, want) || len(c.FileOutputs()) != 2 || !c.WritesFiles() || !c.Route().All {
+		if !slices.Equal(got, want) || len(c.FileOutputs()) != 2 || !c.WritesFiles() || !c.Route().ToAll {
 			t.Errorf("%q of %s", got, c.Output)
 		}
 	}

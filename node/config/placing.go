@@ -100,7 +100,7 @@ func (c *Config) Standing() *placing.Layout {
 		return nil
 	}
 	for ru := range l.Units() {
-		if _, room := l.Part(ru); room > placing.MaxPart {
+		if _, room := l.PartRange(ru); room > placing.MaxPartSize {
 			return nil
 		}
 	}
@@ -149,7 +149,7 @@ func (c *Config) phaseMEPs() int {
 	if !c.Generated() || high <= 0 || d.Units() == 0 {
 		return 1
 	}
-	_, most := d.Range() // the largest part decides how long a phase takes
+	_, most := d.SourceRange() // the largest part decides how long a phase takes
 	return int(max(1, phaseBytes*int64(d.Sources())/int64(most)/high))
 }
 

@@ -83,7 +83,7 @@ func preparedIsTrue(t *testing.T, c Config, ru int, truth func(source uint16, bl
 		}
 		at := count * placing.EntrySize
 		for s := range count {
-			size := int(placing.EntryOf(part, s).Size)
+			size := int(placing.ReadEntry(part, s).Size)
 			got, err := event.ParseMFP(part[at:][:size])
 			if err != nil || got.FirstEvent() != mep*uint64(c.Packing) {
 				t.Fatalf("MEP %d of readout unit %d: %v", mep, ru, err)

@@ -115,7 +115,7 @@ func (c Config) InputFile() string {
 }
 
 // Sink is the kind of the output, where there is one: see Outputs. It holds after Complete.
-func (c Config) Sink() sink.Row {
+func (c Config) Sink() sink.Kind {
 	row, _ := registry.Find("format", sink.Kinds, c.Format) // Complete has looked
 	return row
 }

@@ -14,7 +14,7 @@ import (
 func TestBeginAt(t *testing.T) {
 	c := GeneratorConfig{
 		RU:           1,
-		Division:     placing.Of(2, 1),
+		Division:     placing.NewDivision(2, 1),
 		Packing:      3,
 		FragmentSize: 40,
 		Events:       35,

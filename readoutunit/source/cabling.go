@@ -66,7 +66,7 @@ func newCabling(ctx context.Context, cat *catalog, data []byte, cfg ReplayConfig
 	need := (cat.payload + maxContainer - 1) / maxContainer // no stream carries more than maxContainer
 	streams := max(least, (need+rus-1)/rus)                 // of each
 	for tried := 0; ; tried++ {
-		if c.division = placing.Even(rus, streams); c.sources() > maxSources {
+		if c.division = placing.EvenDivision(rus, streams); c.sources() > maxSources {
 			return nil, &ConfigError{"streams",
 				fmt.Sprintf("no number of streams for %d readout units gives every bank a fragment it fits in", rus)}
 		}

@@ -31,7 +31,7 @@ func TestDetectorBlocks(t *testing.T) {
 	want := map[string]string{}
 	for _, rus := range []int{1, 4, 7} {
 		for ru := range rus {
-			c := GeneratorConfig{RU: ru, Division: placing.Spread(100, rus), Packing: 6, Seed: 3, Events: 20, CRC: true,
+			c := GeneratorConfig{RU: ru, Division: placing.SpreadDivision(100, rus), Packing: 6, Seed: 3, Events: 20, CRC: true,
 				Detector: simulated(t)}
 			g, err := NewGenerator(c)
 			if err != nil {
@@ -46,7 +46,7 @@ func TestDetectorBlocks(t *testing.T) {
 			})
 		}
 	}
-	c := GeneratorConfig{Division: placing.Even(4, 25), RU: 2, Packing: 6, Seed: 3, Events: 60, Detector: simulated(t)}
+	c := GeneratorConfig{Division: placing.EvenDivision(4, 25), RU: 2, Packing: 6, Seed: 3, Events: 60, Detector: simulated(t)}
 	p, err := NewPrepared(c, 2, 4)
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +99,7 @@ func each(t *testing.T, src Source, c GeneratorConfig, see func(source uint16, e
 }
 
 func TestDetectorNeedsASourceForEachBoard(t *testing.T) {
-	_, err := NewGenerator(GeneratorConfig{Division: placing.Even(4, 3), Packing: 10, Detector: simulated(t)})
+	_, err := NewGenerator(GeneratorConfig{Division: placing.EvenDivision(4, 3), Packing: 10, Detector: simulated(t)})
 	if err == nil || !strings.Contains(err.Error(), "fewer than the detector's 100 boards") {
 		t.Error(err)
 	}
@@ -112,7 +112,7 @@ func BenchmarkDetector(b *testing.B) {
 		b.Fatal(err)
 	}
 	const packing, buffers = 100, 4
-	c := GeneratorConfig{Division: placing.Even(1, 100), Packing: packing, Seed: 1, Detector: d}
+	c := GeneratorConfig{Division: placing.EvenDivision(1, 100), Packing: packing, Seed: 1, Detector: d}
 	run := func(b *testing.B, src Many) {
 		s := Strip{Stride: (placing.PartSize(100, src.MaxBlock()) + 63) &^ 63}
 		s.Mem = make([]byte, buffers*s.Stride)

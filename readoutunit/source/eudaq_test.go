@@ -61,7 +61,7 @@ func fragmentsOf(t must, rus []*eudaqFile) (all []map[uint16]string, err error) 
 				if err != nil || m.Source() != info.Source || m.N() != b.Events || m.FirstEvent() != b.FirstEvent {
 					t.Fatal(err, info)
 				}
-				for i, data := range m.All() {
+				for i, data := range m.Fragments() {
 					all[int(b.FirstEvent)+i][m.Source()] = fmt.Sprintf("%d %s", m.FragmentType(i), data)
 				}
 			}

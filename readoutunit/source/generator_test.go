@@ -18,7 +18,7 @@ import (
 
 // divided draws the sources of up to most readout units.
 func divided(t *rapid.T, most int) placing.Division {
-	return placing.Of(rapid.SliceOfN(rapid.IntRange(1, 4), 1, most).Draw(t, "division")...)
+	return placing.NewDivision(rapid.SliceOfN(rapid.IntRange(1, 4), 1, most).Draw(t, "division")...)
 }
 
 // TestGeneratorBlocks checks every promise of Block on generators of any shape, and their content with the builder's
@@ -117,7 +117,7 @@ func checkBlock(t *rapid.T, c GeneratorConfig, k uint64, b Block, dst []byte) {
 
 func TestGeneratorRefuses(t *testing.T) {
 	ok := GeneratorConfig{
-		Division:     placing.Even(2, 3),
+		Division:     placing.EvenDivision(2, 3),
 		Packing:      100,
 		FragmentSize: 133,
 	}
@@ -126,8 +126,8 @@ func TestGeneratorRefuses(t *testing.T) {
 		"readout unit: number 2":         func(c *GeneratorConfig) { c.RU = 2 },
 		"packing: 0 events":              func(c *GeneratorConfig) { c.Packing = 0 },
 		"packing: 65536 events":          func(c *GeneratorConfig) { c.Packing = 65536 },
-		"streams: readout unit 1 of 2":   func(c *GeneratorConfig) { c.Division = placing.Of(3, 0) },
-		"more than the 65536 sources":    func(c *GeneratorConfig) { c.Division = placing.Even(2, 40000) },
+		"streams: readout unit 1 of 2":   func(c *GeneratorConfig) { c.Division = placing.NewDivision(3, 0) },
+		"more than the 65536 sources":    func(c *GeneratorConfig) { c.Division = placing.EvenDivision(2, 40000) },
 		"whose largest fragments exceed": func(c *GeneratorConfig) { c.FragmentSize = 60000 },
 		"more than the 4 GiB":            func(c *GeneratorConfig) { c.Packing, c.FragmentSize, c.Align = 65535, 55000, 12 },
 	} {
@@ -161,7 +161,7 @@ func TestGeneratorRefuses(t *testing.T) {
 
 func TestGeneratorDoesNotAllocate(t *testing.T) {
 	g, err := NewGenerator(GeneratorConfig{
-		Division:     placing.Of(3),
+		Division:     placing.NewDivision(3),
 		Packing:      500,
 		FragmentSize: 133,
 		Align:        2,
@@ -186,7 +186,7 @@ func BenchmarkGenerator(b *testing.B) {
 	for name, crc := range map[string]bool{"plain": false, "crc": true} {
 		b.Run(name, func(b *testing.B) {
 			g, err := NewGenerator(GeneratorConfig{
-				Division:     placing.Of(3),
+				Division:     placing.NewDivision(3),
 				Packing:      2000,
 				FragmentSize: 133,
 				Align:        2,

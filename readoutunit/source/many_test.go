@@ -66,7 +66,7 @@ func TestManyIsTheSameAsOneByOne(t *testing.T) {
 				}
 				part := mem[i*stride:][:sizes[i]]
 				for s, info := range b.MFPs {
-					if e := placing.EntryOf(part, s); int(e.Size) != info.Size || e.CRC != info.CRC {
+					if e := placing.ReadEntry(part, s); int(e.Size) != info.Size || e.CRC != info.CRC {
 						t.Fatalf("MEP %d, stream %d: %+v, not %+v", mep, s, e, info)
 					}
 				}
@@ -125,7 +125,7 @@ func TestPrepared(t *testing.T) {
 			}
 			at := lead
 			for s := range c.Division.Count(c.RU) {
-				e := placing.EntryOf(buffer, s)
+				e := placing.ReadEntry(buffer, s)
 				data := buffer[at:][:e.Size]
 				m, err := event.ParseMFP(data)
 				if err != nil || m.FirstEvent() != mep*uint64(c.Packing) || int(m.Source()) != c.Division.First(c.RU)+s {
@@ -157,7 +157,7 @@ func TestPrepared(t *testing.T) {
 
 func TestManyRefusesSmallBuffers(t *testing.T) {
 	c := GeneratorConfig{
-		Division:     placing.Even(1, 1),
+		Division:     placing.EvenDivision(1, 1),
 		Packing:      1,
 		FragmentSize: 128,
 		Model:        pattern.Constant,
@@ -196,7 +196,7 @@ func TestManyRefusesSmallBuffers(t *testing.T) {
 func BenchmarkMany(b *testing.B) {
 	for _, crc := range []bool{false, true} {
 		c := GeneratorConfig{
-			Division:     placing.Even(2, 1),
+			Division:     placing.EvenDivision(2, 1),
 			Packing:      1,
 			FragmentSize: 128,
 			Model:        pattern.Constant,
@@ -228,7 +228,7 @@ func BenchmarkMany(b *testing.B) {
 
 func TestManyAllocatesNothing(t *testing.T) {
 	c := GeneratorConfig{
-		Division:     placing.Even(1, 2),
+		Division:     placing.EvenDivision(1, 2),
 		Packing:      3,
 		FragmentSize: 128,
 		CRC:          true,

@@ -60,7 +60,7 @@ func TestMemoryIsBoundedByTheFile(t *testing.T) {
 	c := ReplayConfig{
 		Path:     path,
 		RUs:      1,
-		Division: placing.Of(maxSources),
+		Division: placing.NewDivision(maxSources),
 		Packing:  10,
 	}
 	// Constants: rows of the table of keys, 256 KiB for each of two types; per stream some tens of bytes.
@@ -94,7 +94,7 @@ func TestMeasureIsWhatTheUnitsFind(t *testing.T) {
 	path, _ := writeMDF(t, records)
 	for _, c := range []ReplayConfig{
 		{Packing: 1}, {Packing: 4}, {Packing: 4, Loop: true}, {Packing: 50, Loop: true},
-		{Packing: 50, Division: placing.Of(10, 8)},
+		{Packing: 50, Division: placing.NewDivision(10, 8)},
 		{Packing: 5, Events: 7},
 	} {
 		c.Path, c.RUs = path, 2

@@ -88,10 +88,10 @@ func learnOther(ctx context.Context, f *os.File, c ReplayConfig) (replaying, err
 func (r *packetFile) learn(ctx context.Context) (is bool, err error) {
 	defer r.guard(debug.SetPanicOnFault(true), &err)
 	c := r.cfg
-	format := event.FormatOf(r.file.data)
+	format := event.DetectFormat(r.file.data)
 	if format != event.FormatMEP && format != event.FormatMFP { // what tells nothing is judged as MDF
-		if r.isEudaq = eudaq.Is(r.file.data); !r.isEudaq && format == "" {
-			is, do := event.Looks(r.file.data[:min(len(r.file.data), event.LooksBytes)])
+		if r.isEudaq = eudaq.HasSignature(r.file.data); !r.isEudaq && format == "" {
+			is, do := event.DescribeForeign(r.file.data[:min(len(r.file.data), event.DescribeBytes)])
 			if is != "" {
 				return false, &ConfigError{"input", fmt.Sprintf("%s is no file of MDF, MEP, MFP or EUDAQ 2: it looks like %s; %s",
 					c.Path, is, do)}

@@ -140,7 +140,7 @@ func (r *packetFile) pack(dst []byte, n, s int) (int, bool) {
 		if err != nil || m.N() != int(r.cat.rows[at.row].n) || !r.isOf(m, s) {
 			return 0, false
 		}
-		bytes, ok := m.CopyPart(types[done:], sizes[2*done:], dst[size:], int(at.from), int(at.n))
+		bytes, ok := m.CopyFragments(types[done:], sizes[2*done:], dst[size:], int(at.from), int(at.n))
 		if !ok {
 			return 0, false
 		}

@@ -64,7 +64,7 @@ type must interface{ Fatal(args ...any) }
 // generated is a file of MEPs, or of their MFPs, as a run writes it.
 func generated(t must, sources, packing int, events uint64, format string) []byte {
 	g, err := NewGenerator(GeneratorConfig{
-		Division:     placing.Of(sources),
+		Division:     placing.NewDivision(sources),
 		Packing:      packing,
 		FragmentSize: 40,
 		Events:       events,
@@ -106,7 +106,7 @@ func writeFile(t testing.TB, data []byte) string {
 // replayed is what all readout units together make of data: a file of the same format again, and the counters of the
 // first, with the error that ended it.
 func replayed(t must, data []byte, c ReplayConfig) ([]byte, Stats, error) {
-	format := event.FormatOf(data)
+	format := event.DetectFormat(data)
 	var rus []*packetFile
 	var dst [][]byte
 	for ru := range c.RUs {
@@ -208,7 +208,7 @@ func TestPacketsLoop(t *testing.T) {
 			if err != nil || m.Align() != 2 || m.Version() != 5 || m.Source() != 0 {
 				t.Fatal(err, m.Align(), m.Version())
 			}
-			for i, data := range m.All() {
+			for i, data := range m.Fragments() {
 				sizes = append(sizes, len(data))
 				if want := bytes.Repeat([]byte{byte(73 + (m.FirstEvent()+uint64(i))%3)}, len(data)); !bytes.Equal(data, want) {
 					t.Fatalf("event %d has % x", m.FirstEvent()+uint64(i), data)
@@ -370,7 +370,7 @@ func FuzzPackets(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte, rus, packing uint8) {
-		if f := event.FormatOf(data); f != event.FormatMEP && f != event.FormatMFP {
+		if f := event.DetectFormat(data); f != event.FormatMEP && f != event.FormatMFP {
 			return
 		}
 		for _, mode := range []OnBadRecord{Stop, Skip} {

@@ -207,7 +207,7 @@ func TestOpenReplayRefuses(t *testing.T) {
 		{ReplayConfig{Path: os.DevNull, RUs: 1, Packing: 1}, "not a regular file"},
 		{ReplayConfig{Path: empty, RUs: 1, Packing: 1, Loop: true}, "holds no event"},
 		{ReplayConfig{Path: empty, RUs: 1, Packing: 0}, "packing: 0 events"},
-		{ReplayConfig{Path: empty, RUs: 1, Packing: 1, Division: placing.Of(-1)}, "has no source"},
+		{ReplayConfig{Path: empty, RUs: 1, Packing: 1, Division: placing.NewDivision(-1)}, "has no source"},
 		{ReplayConfig{Path: empty, RUs: 2, RU: 2, Packing: 1}, "number 2"},
 	} {
 		if r, err := OpenReplay(context0, tc.c); err == nil || r != nil || !strings.Contains(err.Error(), tc.want) {

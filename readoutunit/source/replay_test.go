@@ -140,7 +140,7 @@ func TestReplaySample(t *testing.T) {
 				if st := r.Stats(); st.Events != 10 || st.Blocks != uint64((10+packing-1)/packing) {
 					t.Errorf("%+v", st)
 				}
-				if least, most := r.cabled().division.Range(); least != most || least < minStreams || rus*least > 20 {
+				if least, most := r.cabled().division.SourceRange(); least != most || least < minStreams || rus*least > 20 {
 					t.Errorf("%d to %d streams per RU", least, most)
 				}
 				t.Logf("%d streams, blocks ≤ %d, MEPs ≤ %d bytes", r.cabled().sources(), r.MaxBlock(), r.maxMEP)
@@ -154,7 +154,7 @@ func TestReplayTooFewStreams(t *testing.T) {
 	_, err := OpenReplay(context0, ReplayConfig{
 		Path:     path,
 		RUs:      1,
-		Division: placing.Of(2),
+		Division: placing.NewDivision(2),
 		Packing:  1,
 	})
 	var ce *ConfigError
@@ -170,7 +170,7 @@ func TestReplayTooFewStreams(t *testing.T) {
 	r, err := OpenReplay(context0, ReplayConfig{
 		Path:     path,
 		RUs:      1,
-		Division: placing.Of(least),
+		Division: placing.NewDivision(least),
 		Packing:  1,
 	})
 	if err != nil {
@@ -180,7 +180,7 @@ func TestReplayTooFewStreams(t *testing.T) {
 	if _, err := OpenReplay(context0, ReplayConfig{
 		Path:     path,
 		RUs:      1,
-		Division: placing.Of(least - 1),
+		Division: placing.NewDivision(least - 1),
 		Packing:  1,
 	}); !errors.As(err,
 		&ce) {

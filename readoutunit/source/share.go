@@ -43,7 +43,7 @@ func ofUnits(d placing.Division, rus int) error {
 // are spread.
 func divide(sources, rus int, given placing.Division, name string) (placing.Division, error) {
 	if given.Units() == 0 {
-		d := placing.Spread(sources, rus)
+		d := placing.SpreadDivision(sources, rus)
 		if err := d.Check(); err != nil {
 			return d, &ConfigError{"readout units", fmt.Sprintf("the %d sources of %s: %v", sources, name, err)}
 		}
@@ -60,7 +60,7 @@ func divide(sources, rus int, given placing.Division, name string) (placing.Divi
 func nothing(c ReplayConfig) (placing.Division, share) {
 	d := c.Division
 	if d.Units() == 0 {
-		d = placing.Even(c.RUs, 1)
+		d = placing.EvenDivision(c.RUs, 1)
 	}
 	return d, shareOf(d, c.RU)
 }

@@ -170,9 +170,9 @@ func (c Setup) ofNodes(n int) Setup {
 // division is the sources of each readout unit.
 func (c *Setup) division() placing.Division {
 	if c.Sources > 0 {
-		return placing.Spread(c.Sources, c.RUs)
+		return placing.SpreadDivision(c.Sources, c.RUs)
 	}
-	return placing.Even(c.RUs, c.Streams)
+	return placing.EvenDivision(c.RUs, c.Streams)
 }
 
 // check notes what no struct tag can say.

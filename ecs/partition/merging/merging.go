@@ -81,7 +81,7 @@ func (m *Merge) Take(now time.Time, node string, s *tapv1.Samples) {
 	}
 	m.open[node] = counts(s)
 	for i, e := range s.GetEvents() {
-		if !m.bucket.Has(now, 1) {
+		if !m.bucket.HasTokens(now, 1) {
 			return
 		}
 		size := proto.Size(e)
@@ -89,7 +89,7 @@ func (m *Merge) Take(now time.Time, node string, s *tapv1.Samples) {
 			m.dropped += uint64(len(s.GetEvents()) - i)
 			return
 		}
-		m.bucket.Take(now, 1)
+		m.bucket.Consume(now, 1)
 		m.pending, m.bytes = append(m.pending, e), m.bytes+size
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // lacking says which readout units were gone for a part of the run, and what is missing for that.
-func (r *Run) lacking(reports []*nodev1.Report, reg *tagnet.Registers) (all []recording.Lacking) {
+func (r *Run) lacking(reports []*nodev1.Report, reg *tagnet.Registers) (all []recording.UnitOutages) {
 	nodes := map[int]string{}
 	for _, m := range r.View().GetMembers() {
 		if m.GetReadout() {
@@ -21,7 +21,7 @@ func (r *Run) lacking(reports []*nodev1.Report, reg *tagnet.Registers) (all []re
 	for _, m := range figures.Missing(reports) {
 		ru := int(m.GetRuIndex())
 		first := division.First(ru)
-		all = append(all, recording.Lacking{
+		all = append(all, recording.UnitOutages{
 			Node:        nodes[ru],
 			ReadoutUnit: ru,
 			FirstSource: first,
@@ -30,22 +30,22 @@ func (r *Run) lacking(reports []*nodev1.Report, reg *tagnet.Registers) (all []re
 			Events:      m.GetEvents(),
 			FirstMEP:    m.GetFirstMep(),
 			LastMEP:     m.GetLastMep(),
-			Gone:        gone(reg, nodes[ru]),
+			Outages:     gone(reg, nodes[ru]),
 		})
 	}
 	return all
 }
 
 // gone says when a readout unit was, as the scheduler knows it.
-func gone(reg *tagnet.Registers, node string) (all []recording.Gone) {
+func gone(reg *tagnet.Registers, node string) (all []recording.Outage) {
 	for _, u := range reg.GetRus() {
 		if u.GetName() != node {
 			continue
 		}
 		for _, g := range u.GetGone() {
-			one := recording.Gone{FromMEP: g.GetFromMep(), At: time.Unix(0, g.GetAtNs()).UTC()}
+			one := recording.Outage{FromMEP: g.GetFromMep(), At: time.Unix(0, g.GetAtNs()).UTC()}
 			if g.GetBack() {
-				one.BackMEP, one.BackAt = new(g.GetBackMep()), time.Unix(0, g.GetBackAtNs()).UTC()
+				one.ReturnMEP, one.ReturnedAt = new(g.GetBackMep()), time.Unix(0, g.GetBackAtNs()).UTC()
 			}
 			all = append(all, one)
 		}

@@ -372,7 +372,7 @@ func TestUnreadIsNotMerged(t *testing.T) {
 	if err := cfg.Complete(); err != nil {
 		t.Fatal(err)
 	}
-	run, err := recording.OpenRun(node.OutputDir(cfg), recording.About{Run: 7, Format: recording.MEP, Packing: 4}, false)
+	run, err := recording.OpenRun(node.OutputDir(cfg), recording.RunInfo{Run: 7, Format: recording.MEP, Packing: 4}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

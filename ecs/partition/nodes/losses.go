@@ -32,7 +32,7 @@ type lossList struct{ list []recording.Loss }
 // add adds a loss, if it is one.
 func (l *lossList) add(what, of string, count uint64, unit, allowed string) {
 	if count > 0 {
-		l.list = append(l.list, recording.Loss{What: what, Of: of, Count: count, Unit: unit, AllowedBy: allowed})
+		l.list = append(l.list, recording.Loss{What: what, Subject: of, Count: count, Unit: unit, AllowedBy: allowed})
 	}
 }
 
@@ -88,7 +88,7 @@ func (r *Report) unitLosses(l *lossList) {
 		case r.FirstLoss != nil && r.FirstLoss.Component == node:
 			what = "lost"
 		}
-		if slices.ContainsFunc(r.Lacking, func(x recording.Lacking) bool { return x.Node == node }) {
+		if slices.ContainsFunc(r.Lacking, func(x recording.UnitOutages) bool { return x.Node == node }) {
 			allowed = "readout-loss"
 		}
 		l.add(what, node, 1, "units", allowed)

@@ -149,7 +149,7 @@ func (r *Report) verdictFor(d *directory) recording.Verdict {
 		Missing:         r.Recorded.Missing,
 		MissingMore:     r.Recorded.MissingMore,
 		Concluded:       time.Now(),
-		Lacking:         r.Lacking,
+		UnitOutages:     r.Lacking,
 	}
 	if r.Cause != nil {
 		v.Cause = r.Cause.Component + ": " + r.Cause.What

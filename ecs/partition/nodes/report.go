@@ -92,33 +92,33 @@ type Report struct {
 	TolerateMissing string   `json:"tolerate_missing,omitempty"` // likewise, where it is not 0
 	Unreported      []string `json:"unreported,omitempty"`       // nodes that were lost before their final report
 
-	Degraded      bool                `json:"degraded"`                // a unit was lost or excluded meanwhile
-	FirstLoss     *fault.Fault        `json:"first_loss,omitempty"`    // of those that the policy bore
-	Without       []string            `json:"without,omitempty"`       // nodes whose builder unit took no MEPs in the end
-	Leavers       []string            `json:"leavers,omitempty"`       // nodes that were told to end
-	Lacking       []recording.Lacking `json:"lacking,omitempty"`       // readout units that were gone, and what is missing for that
-	EventsMarked  uint64              `json:"events_marked,omitempty"` // built with missing fragments
-	GivenUp       bool                `json:"given_up"`                // everything under way was dropped
-	AccountingOK  bool                `json:"accounting_ok"`
-	Accounts      []Check             `json:"accounts"`
-	NotChecked    []string            `json:"not_checked,omitempty"` // what is left out of them, and why
-	FromFiles     bool                `json:"from_files,omitempty"`  // events, since the scheduler was lost
-	Untold        bool                `json:"untold,omitempty"`      // not everybody could tell how it ended
-	EndCause      string              `json:"end_cause"`
-	Cause         *fault.Fault        `json:"cause,omitempty"`
-	BadInput      string              `json:"bad_input,omitempty"`
-	Broken        string              `json:"broken_source,omitempty"` // why a live source could not go on, which the run bore
-	Skipped       uint64              `json:"records_skipped"`
-	Filter        *Filter             `json:"filter,omitempty"`  // what it said of the events, where there is one
-	Backlog       *Backlog            `json:"backlog,omitempty"` // for a second filter, where there is one
-	Output        string              `json:"output,omitempty"`
-	OutputEvents  uint64              `json:"output_events,omitempty"`  // as a reader of the output finds them
-	Recorded      *Output             `json:"recorded,omitempty"`       // of files: what is in them
-	OutputBy      string              `json:"output_by,omitempty"`      // which of several output streams gets a MEP
-	OutputStreams []Stream            `json:"output_streams,omitempty"` // where a builder unit has several
-	Unmerged      bool                `json:"unmerged,omitempty"`       // the single file was not made; its segments are safe
-	Counters      []NodeCounters      `json:"counters"`
-	Scheduler     map[string]uint64   `json:"scheduler"` // its counters that are not 0
+	Degraded      bool                    `json:"degraded"`                // a unit was lost or excluded meanwhile
+	FirstLoss     *fault.Fault            `json:"first_loss,omitempty"`    // of those that the policy bore
+	Without       []string                `json:"without,omitempty"`       // nodes whose builder unit took no MEPs in the end
+	Leavers       []string                `json:"leavers,omitempty"`       // nodes that were told to end
+	Lacking       []recording.UnitOutages `json:"lacking,omitempty"`       // readout units that were gone, and what is missing for that
+	EventsMarked  uint64                  `json:"events_marked,omitempty"` // built with missing fragments
+	GivenUp       bool                    `json:"given_up"`                // everything under way was dropped
+	AccountingOK  bool                    `json:"accounting_ok"`
+	Accounts      []Check                 `json:"accounts"`
+	NotChecked    []string                `json:"not_checked,omitempty"` // what is left out of them, and why
+	FromFiles     bool                    `json:"from_files,omitempty"`  // events, since the scheduler was lost
+	Untold        bool                    `json:"untold,omitempty"`      // not everybody could tell how it ended
+	EndCause      string                  `json:"end_cause"`
+	Cause         *fault.Fault            `json:"cause,omitempty"`
+	BadInput      string                  `json:"bad_input,omitempty"`
+	Broken        string                  `json:"broken_source,omitempty"` // why a live source could not go on, which the run bore
+	Skipped       uint64                  `json:"records_skipped"`
+	Filter        *Filter                 `json:"filter,omitempty"`  // what it said of the events, where there is one
+	Backlog       *Backlog                `json:"backlog,omitempty"` // for a second filter, where there is one
+	Output        string                  `json:"output,omitempty"`
+	OutputEvents  uint64                  `json:"output_events,omitempty"`  // as a reader of the output finds them
+	Recorded      *Output                 `json:"recorded,omitempty"`       // of files: what is in them
+	OutputBy      string                  `json:"output_by,omitempty"`      // which of several output streams gets a MEP
+	OutputStreams []Stream                `json:"output_streams,omitempty"` // where a builder unit has several
+	Unmerged      bool                    `json:"unmerged,omitempty"`       // the single file was not made; its segments are safe
+	Counters      []NodeCounters          `json:"counters"`
+	Scheduler     map[string]uint64       `json:"scheduler"` // its counters that are not 0
 	// readout unit after readout unit, each in order of beginning
 	Timeline []Step `json:"timeline,omitempty"`
 }
@@ -233,7 +233,7 @@ func (r *Run) configured() *Report {
 		Barrier:    c.Barrier().String(),
 		Packing:    c.Packing,
 	}
-	if least, most := c.Division().Range(); least == most {
+	if least, most := c.Division().SourceRange(); least == most {
 		out.Streams = most
 	} else {
 		out.Division = c.Division().Counts()

@@ -22,7 +22,7 @@ func LiveSources(cfg config.Config) (out []figures.Source) {
 		return nil // Complete has looked
 	}
 	for id, in := range inputs {
-		out = append(out, figures.Source{ID: id, Name: in.Name, RU: division.Unit(id)})
+		out = append(out, figures.Source{ID: id, Name: in.Name, RU: division.UnitOf(id)})
 	}
 	return out
 }

@@ -76,7 +76,7 @@ func (r *Report) part(cfg *config.Config) *Stream {
 }
 
 // toAll tells whether every stream gets every MEP.
-func (r *Report) toAll() bool { return config.Config{OutputBy: r.OutputBy}.Route().All }
+func (r *Report) toAll() bool { return config.Config{OutputBy: r.OutputBy}.Route().ToAll }
 
 // handsOut tells whether some MEPs go to other programs, and to no file.
 func (r *Report) handsOut() bool {

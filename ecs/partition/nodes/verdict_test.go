@@ -140,7 +140,7 @@ func TestVerdict(t *testing.T) {
 		}, "DEGRADED", Good, "1 unit of n2 told to end (builder-loss)"},
 		"a readout unit by a policy": {func(r *Report) {
 			r.Degraded = true
-			r.Lacking = []recording.Lacking{{Node: "n0", FirstSource: 2, LastSource: 3, Events: 100}}
+			r.Lacking = []recording.UnitOutages{{Node: "n0", FirstSource: 2, LastSource: 3, Events: 100}}
 		}, "DEGRADED", Good, "200 fragments of sources 2 to 3 of n0 missing (readout-loss)"},
 		"a node without its last report, by a policy": {func(r *Report) { r.Unreported = []string{"n1"} }, "DEGRADED", Good,
 			"1 unit of n1 lost before its last report"},

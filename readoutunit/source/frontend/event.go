@@ -141,7 +141,7 @@ func (e *happening) energy() float64 {
 
 // deposit spreads an amplitude evenly over a width, in strips, around a place.
 func (c *charges) deposit(at velo.Place, width, amplitude float64) {
-	low := float64(at.Strip) + at.Part - width/2
+	low := float64(at.Strip) + at.Fraction - width/2
 	top := low + width
 	first, last := max(int(math.Floor(low)), at.Low), min(int(math.Floor(top)), at.Top-1)
 	for s := first; s <= last; s++ {

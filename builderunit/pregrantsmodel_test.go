@@ -13,74 +13,74 @@ import (
 	"ringlet/transport"
 )
 
-// standingModel drives a StandingAssembler at random beside a model of what each slot holds. Readout units send the
+// preGrantedModel drives a StandingAssembler at random beside a model of what each slot holds. Readout units send the
 // parts of tokens in any order, some twice and some late; MEPs are given up and issued again, to whatever slot; and
 // some parts are nonsense.
-type standingModel struct {
+type preGrantedModel struct {
 	a      *Assembler
 	layout *placing.Layout
-	slots  []standingModelSlot
-	next   uint64         // MEP
-	again  []standingTurn // given up: to be issued again
-	parts  []standingSent // of tokens issued, not sent yet
-	sent   []standingSent // those sent, some of the last
+	slots  []preGrantedModelSlot
+	next   uint64         // AssembleMEP
+	again  []modelAttempt // given up: to be issued again
+	parts  []sentPart     // of tokens issued, not sent yet
+	sent   []sentPart     // those sent, some of the last
 	want   Stats
 }
 
-// standingTurn is a token.
-type standingTurn struct {
+// modelAttempt is a token.
+type modelAttempt struct {
 	mep     uint64
 	attempt uint8
 }
 
-type standingModelSlot struct {
+type preGrantedModelSlot struct {
 	issued  bool // it has a token
 	lengths []uint32
-	holds   standingTurn // if begun; else what it held last, if any
+	holds   modelAttempt // if begun; else what it held last, if any
 	begun   bool
 	held    bool
 }
 
-// standingSent is what a readout unit tells with a part.
-type standingSent struct {
+// sentPart is what a readout unit tells with a part.
+type sentPart struct {
 	ru     int
 	slot   uint32
-	of     standingTurn
+	turn   modelAttempt
 	length uint32
 }
 
-func newStandingModel(t *rapid.T) *standingModel {
+func newPreGrantedModel(t *rapid.T) *preGrantedModel {
 	blocks := rapid.SliceOfN(rapid.IntRange(60, 300), 1, 4).Draw(t, "blocks")
 	counts := rapid.SliceOfN(rapid.IntRange(1, 3), len(blocks), len(blocks)).Draw(t, "sources")
-	l, err := placing.NewLayout(placing.Of(counts...), blocks)
+	l, err := placing.NewLayout(placing.NewDivision(counts...), blocks)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &standingModel{layout: l, slots: make([]standingModelSlot, rapid.IntRange(1, 4).Draw(t, "slots"))}
-	m.a = newStanding(l, len(m.slots))
+	m := &preGrantedModel{layout: l, slots: make([]preGrantedModelSlot, rapid.IntRange(1, 4).Draw(t, "slots"))}
+	m.a = newPreGrantedAssembler(l, len(m.slots))
 	for i := range m.slots {
 		m.slots[i].lengths = make([]uint32, l.Units())
 		for ru := range l.Units() {
-			m.a.Granted(i, ru, modelRef(ru, uint32(i)))
+			m.a.RecordGrant(i, ru, modelRef(ru, uint32(i)))
 			m.want.Granted++
 		}
 	}
-	// Where the low half of a MEP's number begins anew, too.
+	// Where the low half of a AssembleMEP's number begins anew, too.
 	m.next = rapid.SampledFrom([]uint64{0, 1<<31 - 2, 1<<32 - 3, 7<<32 - 5}).Draw(t, "first")
-	m.a.newest = m.next
+	m.a.newestComplete = m.next
 	return m
 }
 
 func modelRef(ru int, slot uint32) shmem.Ref { return shmem.Ref{Window: uint32(ru), Gen: slot + 1} }
 
 // issue makes a token for a free slot, and the parts of it.
-func (m *standingModel) issue(t *rapid.T) {
+func (m *preGrantedModel) issue(t *rapid.T) {
 	i := rapid.IntRange(0, len(m.slots)-1).Draw(t, "slot")
 	s := &m.slots[i]
 	if s.issued {
 		t.Skip("the slot has a token")
 	}
-	of := standingTurn{m.next, 1}
+	of := modelAttempt{m.next, 1}
 	if n := len(m.again); n > 0 && rapid.Bool().Draw(t, "again") {
 		of, m.again = m.again[0], m.again[1:]
 	} else {
@@ -88,65 +88,65 @@ func (m *standingModel) issue(t *rapid.T) {
 	}
 	s.issued = true
 	for ru := range m.layout.Units() {
-		_, room := m.layout.Part(ru)
-		least := m.layout.Entries(ru) + m.layout.Count(ru)*event.MFPFixedSize
-		length := uint32(rapid.IntRange(least/4, room/4).Draw(t, "words") * 4)
-		m.parts = append(m.parts, standingSent{ru, uint32(i), of, length})
+		_, capacity := m.layout.PartRange(ru)
+		least := m.layout.EntriesSize(ru) + m.layout.Count(ru)*event.MFPFixedSize
+		length := uint32(rapid.IntRange(least/4, capacity/4).Draw(t, "words") * 4)
+		m.parts = append(m.parts, sentPart{ru, uint32(i), of, length})
 	}
 }
 
 // expect is what the model has to say to a part that is well-formed; it takes it.
-func (m *standingModel) expect(p standingSent) (why stray, full bool) {
+func (m *preGrantedModel) expect(p sentPart) (why rejectedPlacement, full bool) {
 	s := &m.slots[p.slot]
 	if !s.begun {
-		if s.held && s.holds.mep == p.of.mep && p.of.attempt <= s.holds.attempt {
+		if s.held && s.holds.mep == p.turn.mep && p.turn.attempt <= s.holds.attempt {
 			return builtBefore, false
 		}
-		s.begun, s.held, s.holds = true, true, p.of
+		s.begun, s.held, s.holds = true, true, p.turn
 		clear(s.lengths)
 	}
 	switch h := s.holds; {
-	case h.mep != p.of.mep:
+	case h.mep != p.turn.mep:
 		return otherMEP, false
-	case h.attempt > p.of.attempt:
+	case h.attempt > p.turn.attempt:
 		return oldAttempt, false
-	case h.attempt < p.of.attempt:
+	case h.attempt < p.turn.attempt:
 		return newAttempt, false
 	case s.lengths[p.ru] != 0:
 		return duplicatePart, false
 	}
 	s.lengths[p.ru] = p.length
-	return noStray, !slices.Contains(s.lengths, 0)
+	return placementAccepted, !slices.Contains(s.lengths, 0)
 }
 
-// tell says parts of one readout unit at once, and holds that they do what they should.
-func (m *standingModel) tell(t *rapid.T, ru int, parts []standingSent) {
+// place says parts of one readout unit at once, and holds that they do what they should.
+func (m *preGrantedModel) place(t *rapid.T, ru int, parts []sentPart) {
 	var ps []transport.Placement
-	var whole []uint32
+	var completed []uint32
 	for _, p := range parts {
 		ps = append(ps, transport.Placement{
-			Ref: modelRef(ru, p.slot), Length: p.length, Imm: placing.Immediate(p.of.mep, p.of.attempt, p.slot),
+			Ref: modelRef(ru, p.slot), Length: p.length, Imm: placing.Immediate(p.turn.mep, p.turn.attempt, p.slot),
 		})
 		why, full := m.expect(p)
 		m.count(why)
 		if full {
-			whole = append(whole, p.slot)
+			completed = append(completed, p.slot)
 		}
 	}
-	if got := slotsOf(m.a.Placed(ru, ps, nil)); !slices.Equal(got, whole) {
-		t.Fatalf("slots %v became whole, not %v, by %+v", got, whole, parts)
+	if got := slotsOf(m.a.Placed(ru, ps, nil)); !slices.Equal(got, completed) {
+		t.Fatalf("slots %v became whole, not %v, by %+v", got, completed, parts)
 	}
-	for _, i := range whole {
+	for _, i := range completed {
 		s := &m.slots[i]
 		last := len(s.lengths) - 1
-		off, _ := m.layout.Part(last)
+		off, _ := m.layout.PartRange(last)
 		if got, want := m.a.Slot(int(i)), (MEP{s.holds.mep, uint32(s.holds.attempt),
 			off + int(s.lengths[last])}); got != want {
 			t.Fatalf("slot %d holds %+v, not %+v", i, got, want)
 		}
 		for ru, n := range s.lengths {
-			off, _ := m.layout.Part(ru)
-			if at, length := m.a.Part(int(i), ru); at != off || length != int(n) {
+			off, _ := m.layout.PartRange(ru)
+			if at, length := m.a.PartRange(int(i), ru); at != off || length != int(n) {
 				t.Fatalf("part %d of slot %d is %d bytes at %d, not %d at %d", ru, i, length, at, n, off)
 			}
 		}
@@ -154,28 +154,28 @@ func (m *standingModel) tell(t *rapid.T, ru int, parts []standingSent) {
 }
 
 // slotsOf are the slots that became whole.
-func slotsOf(landings []Landing) (slots []uint32) {
+func slotsOf(landings []SlotProgress) (slots []uint32) {
 	for _, l := range landings {
-		if l.Landed == Whole {
+		if l.Progress == CompletedMEP {
 			slots = append(slots, l.Slot)
 		}
 	}
 	return slots
 }
 
-func (m *standingModel) count(why stray) {
-	if why == noStray {
+func (m *preGrantedModel) count(why rejectedPlacement) {
+	if why == placementAccepted {
 		m.want.Parts++
 		return
 	}
-	m.want.Strays++
-	m.want.ByKind[why]++
+	m.want.RejectedPlacements++
+	m.want.RejectedByReason[why]++
 }
 
 // send takes some of a readout unit's parts, in any order.
-func (m *standingModel) send(t *rapid.T) {
+func (m *preGrantedModel) send(t *rapid.T) {
 	ru := rapid.IntRange(0, m.layout.Units()-1).Draw(t, "ru")
-	var mine, rest []standingSent
+	var mine, rest []sentPart
 	for _, p := range m.parts {
 		if p.ru == ru && (len(mine) == 0 || rapid.Bool().Draw(t, "this, too")) {
 			mine = append(mine, p)
@@ -190,31 +190,31 @@ func (m *standingModel) send(t *rapid.T) {
 	if rapid.Bool().Draw(t, "turned round") {
 		slices.Reverse(mine)
 	}
-	m.tell(t, ru, mine)
+	m.place(t, ru, mine)
 	m.sent = append(m.sent, mine...)
 	m.sent = m.sent[max(0, len(m.sent)-12):]
 }
 
 // repeat says again what was said: of a slot that is being filled, or whole, or free, or filled with something else by
 // now.
-func (m *standingModel) repeat(t *rapid.T) {
+func (m *preGrantedModel) repeat(t *rapid.T) {
 	if len(m.sent) == 0 {
 		t.Skip("nothing was sent")
 	}
 	p := rapid.SampledFrom(m.sent).Draw(t, "part")
 	s := &m.slots[p.slot]
-	if !s.begun && !(s.held && s.holds.mep == p.of.mep) {
+	if !s.begun && !(s.held && s.holds.mep == p.turn.mep) {
 		t.Skip("a free slot takes what it did not hold last")
 	}
-	m.tell(t, p.ru, []standingSent{p})
+	m.place(t, p.ru, []sentPart{p})
 }
 
 // nonsense says what cannot be, and holds that it changes nothing.
-func (m *standingModel) nonsense(t *rapid.T) {
+func (m *preGrantedModel) nonsense(t *rapid.T) {
 	ru := rapid.IntRange(0, m.layout.Units()-1).Draw(t, "ru")
 	slot := uint32(rapid.IntRange(0, len(m.slots)-1).Draw(t, "slot"))
-	_, room := m.layout.Part(ru)
-	p := transport.Placement{Ref: modelRef(ru, slot), Length: uint32(room) &^ 3, Imm: placing.Immediate(m.next, 1, slot)}
+	_, capacity := m.layout.PartRange(ru)
+	p := transport.Placement{Ref: modelRef(ru, slot), Length: uint32(capacity) &^ 3, Imm: placing.Immediate(m.next, 1, slot)}
 	why := badPart
 	switch rapid.IntRange(0, 7).Draw(t, "fault") {
 	case 0:
@@ -226,25 +226,25 @@ func (m *standingModel) nonsense(t *rapid.T) {
 	case 3:
 		p.Offset = 4
 	case 4:
-		p.Length = uint32(m.layout.Entries(ru) + m.layout.Count(ru)*event.MFPFixedSize - 4)
+		p.Length = uint32(m.layout.EntriesSize(ru) + m.layout.Count(ru)*event.MFPFixedSize - 4)
 	case 5:
-		p.Length = uint32(room) + 4
+		p.Length = uint32(capacity) + 4
 	case 6:
 		p.Length -= 2
 	default:
 		p.Imm, why = placing.Immediate(m.next, 0, slot), noMEP
 	}
-	slots, lengths, newest := slices.Clone(m.a.slots), slices.Clone(m.a.placed), m.a.newest
+	slots, lengths, newest := slices.Clone(m.a.slots), slices.Clone(m.a.placed), m.a.newestComplete
 	if full := m.a.Placed(ru, []transport.Placement{p}, nil); len(full) > 0 {
 		t.Fatalf("%+v made %v whole", p, full)
 	}
-	if !reflect.DeepEqual(slots, m.a.slots) || !slices.Equal(lengths, m.a.placed) || newest != m.a.newest {
+	if !reflect.DeepEqual(slots, m.a.slots) || !slices.Equal(lengths, m.a.placed) || newest != m.a.newestComplete {
 		t.Fatalf("%+v changed something", p)
 	}
 	m.count(why)
 }
 
-func (m *standingModel) finish(t *rapid.T) {
+func (m *preGrantedModel) finish(t *rapid.T) {
 	var slots []uint32
 	for i := range m.slots {
 		s := &m.slots[i]
@@ -259,26 +259,26 @@ func (m *standingModel) finish(t *rapid.T) {
 	m.want.Bytes += 70
 }
 
-// abandon gives a MEP up, to be issued again. What was not sent of it is not; or it is, and late.
-func (m *standingModel) abandon(t *rapid.T) {
+// abandon gives a AssembleMEP up, to be issued again. What was not sent of it is not; or it is, and late.
+func (m *preGrantedModel) abandon(t *rapid.T) {
 	i := rapid.IntRange(0, len(m.slots)-1).Draw(t, "slot")
 	s := &m.slots[i]
 	if s.begun {
 		m.want.Incomplete++
-		m.again = append(m.again, standingTurn{s.holds.mep, s.holds.attempt + 1})
+		m.again = append(m.again, modelAttempt{s.holds.mep, s.holds.attempt + 1})
 		s.begun, s.issued = false, false
-		m.parts = slices.DeleteFunc(m.parts, func(p standingSent) bool { return p.slot == uint32(i) })
+		m.parts = slices.DeleteFunc(m.parts, func(p sentPart) bool { return p.slot == uint32(i) })
 	}
 	m.a.abandon(i)
 }
 
-func (m *standingModel) check(t *rapid.T) {
+func (m *preGrantedModel) check(t *rapid.T) {
 	checkAssembler(t, m.a, m.want, len(m.slots), func(i int) bool { return m.slots[i].begun })
 }
 
-func TestStandingModel(t *testing.T) {
+func TestPreGrantedModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := newStandingModel(t)
+		m := newPreGrantedModel(t)
 		t.Repeat(map[string]func(*rapid.T){
 			"": m.check, "issue": m.issue, "issue more": m.issue, "send": m.send, "send more": m.send, "send on": m.send,
 			"repeat": m.repeat, "nonsense": m.nonsense, "finish": m.finish, "abandon": m.abandon,
@@ -286,39 +286,39 @@ func TestStandingModel(t *testing.T) {
 	})
 }
 
-// TestNewestIsAgreedOn holds that one readout unit alone cannot lead the others astray, and that no MEP is before the
+// TestNewestIsAgreedOn holds that one readout unit alone cannot lead the others astray, and that no AssembleMEP is before the
 // first.
 func TestNewestIsAgreedOn(t *testing.T) {
-	l, err := placing.NewLayout(placing.Even(2, 1), []int{40, 40})
+	l, err := placing.NewLayout(placing.EvenDivision(2, 1), []int{40, 40})
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := newStanding(l, 2)
-	_, room := l.Part(0)
+	a := newPreGrantedAssembler(l, 2)
+	_, lengthRange := l.PartRange(0)
 	ref := shmem.Ref{Window: 1, Gen: 1}
 	for i := range 4 {
-		a.Granted(i/2, i%2, ref)
+		a.RecordGrant(i/2, i%2, ref)
 	}
 	place := func(ru int, slot uint32, mep uint64) []uint32 {
-		return slotsOf(a.Placed(ru, []transport.Placement{{Ref: ref, Length: uint32(room),
+		return slotsOf(a.Placed(ru, []transport.Placement{{Ref: ref, Length: uint32(lengthRange),
 			Imm: placing.Immediate(mep, 1, slot)}}, nil))
 	}
 	place(0, 0, 1<<32-1)
-	if s := a.Stats(); s.ByKind[noMEP] != 1 {
+	if s := a.Stats(); s.RejectedByReason[noMEP] != 1 {
 		t.Errorf("MEP -1: %+v", s)
 	}
 	place(0, 0, 1<<31-1) // an invention
 	place(0, 1, 3)
-	if full := place(1, 1, 3); len(full) != 1 || a.Slot(1).MEP != 3 || a.newest != 3 {
-		t.Errorf("%v holds %+v, the newest is %d", full, a.Slot(1), a.newest)
+	if full := place(1, 1, 3); len(full) != 1 || a.Slot(1).MEP != 3 || a.newestComplete != 3 {
+		t.Errorf("%v holds %+v, the newest is %d", full, a.Slot(1), a.newestComplete)
 	}
 }
 
-func TestStraysHaveNames(t *testing.T) {
+func TestRejectedPlacementsHaveNames(t *testing.T) {
 	seen := map[string]bool{}
-	for s := noStray; s <= strayKinds; s++ {
+	for s := placementAccepted; s <= rejectedPlacementKinds; s++ {
 		if name := s.String(); name == "" || seen[name] {
-			t.Errorf("stray %d is called %q", s, name)
+			t.Errorf("rejected placement %d is called %q", s, name)
 		} else {
 			seen[name] = true
 		}

@@ -7,8 +7,8 @@ import (
 	"ringlet/shmem"
 )
 
-// shareOut makes the core of a builder unit whose windows stand for all MEPs.
-func (b *Builder) shareOut() error {
+// makePreGrantedAssembler makes the core of a builder unit whose windows stand for all MEPs.
+func (b *Builder) makePreGrantedAssembler() error {
 	cfg := &b.cfg
 	l := cfg.Layout
 	if l.Units() != len(cfg.RURanks) {
@@ -18,17 +18,17 @@ func (b *Builder) shareOut() error {
 		return fmt.Errorf("the readout units' shares of a slot take %d bytes, but a slot holds %d: "+
 			"raise --slot-size or lower --packing", l.Size(), cfg.Slots.SlotSize())
 	}
-	b.asm = newStanding(l, cfg.Slots.Len())
-	if b.copies() {
-		b.scratch()
+	b.asm = newPreGrantedAssembler(l, cfg.Slots.Len())
+	if b.needsCopy() {
+		b.ensureScratch()
 	}
 	return nil
 }
 
-// standingGrants opens its part of every slot to each readout unit, until Close.
-func (b *Builder) standingGrants() error {
+// preGrantAll opens its part of every slot to each readout unit, until Close.
+func (b *Builder) preGrantAll() error {
 	for ru := range b.cfg.RURanks {
-		if err := b.grantStanding(ru); err != nil {
+		if err := b.preGrant(ru); err != nil {
 			b.revokeAll()
 			return err
 		}
@@ -36,43 +36,43 @@ func (b *Builder) standingGrants() error {
 	return nil
 }
 
-// grantStanding opens its part of every slot to a readout unit.
-func (b *Builder) grantStanding(ru int) error {
-	off, size := b.cfg.Layout.Part(ru)
+// preGrant opens its part of every slot to a readout unit.
+func (b *Builder) preGrant(ru int) error {
+	off, size := b.cfg.Layout.PartRange(ru)
 	for slot := range b.cfg.Slots.Len() {
 		ref, err := b.cfg.Table.Grant(shmem.Peer(b.cfg.RURanks[ru]), b.segment, b.cfg.Slots.Offset(slot)+off, size,
 			shmem.AccessNwrite)
 		if err != nil {
 			return fmt.Errorf("sharing out slot %d: %w", slot, err)
 		}
-		b.asm.Granted(slot, ru, ref)
+		b.asm.RecordGrant(slot, ru, ref)
 	}
 	return nil
 }
 
-// Ask takes a readout unit's signal of kind placing.KindAsk, and answers with its windows in every slot. It may ask
+// AnswerWindowRequest takes a readout unit's signal of kind placing.KindWindowRequest, and answers with its windows in every slot. It may ask
 // again. An error says what was wrong with the question.
-func (b *Builder) Ask(rank int, payload []byte) error {
+func (b *Builder) AnswerWindowRequest(rank int, payload []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
-		b.rejected++
+		b.rejectedMessages++
 		return errClosed
 	}
-	if err := placing.ParseAsk(payload); err != nil {
-		b.rejected++
+	if err := placing.ParseWindowRequest(payload); err != nil {
+		b.rejectedMessages++
 		return err
 	}
 	ru, ok := b.byRank[rank]
-	if !ok || !b.asm.stands() {
-		b.rejected++
+	if !ok || !b.asm.isPreGranted() {
+		b.rejectedMessages++
 		return fmt.Errorf("rank %d asked for its share of the slots, and has none", rank)
 	}
-	var answer placing.Standing
+	var answer placing.PreGrants
 	n := b.cfg.Slots.Len()
-	for first := 0; first < n; first += placing.MaxStanding {
+	for first := 0; first < n; first += placing.MaxPreGrants {
 		answer.First = uint32(first)
-		answer.Refs = b.asm.standing(ru, first, min(placing.MaxStanding, n-first), answer.Refs[:0])
+		answer.Refs = b.asm.appendPreGrants(ru, first, min(placing.MaxPreGrants, n-first), answer.Refs[:0])
 		b.message = answer.Append(b.message[:0])
 		if err := b.cfg.Signaler.Signal(rank, b.message); err != nil {
 			b.failLocked(fmt.Errorf("sharing out slots to readout unit %d: %w", ru, err))

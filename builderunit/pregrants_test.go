@@ -15,7 +15,7 @@ import (
 // rewriter is a readout unit that goes on writing its part of a slot, by its standing grant, while the builder unit
 // works on it.
 type rewriter struct {
-	r     *standingRig
+	r     *preGrantedRig
 	p     *piece
 	first int // how many times it lets pass before it writes
 	times int
@@ -28,7 +28,7 @@ func (w *rewriter) rewrite() {
 		return
 	}
 	rank := w.r.ranks[w.p.ru]
-	ref := w.r.shares.of(rank)[0]
+	ref := w.r.windows.refsOfRank(rank)[0]
 	dst, v := w.r.table.Acquire(shmem.Peer(rank), ref, 0, uint32(len(w.p.data)), shmem.AccessNwrite)
 	if v != 0 {
 		w.r.t.Errorf("the grant does not stand: %v", v)
@@ -44,8 +44,8 @@ func (w *rewriter) rewrite() {
 // readout unit that is not correct may: the unit neither panics nor keeps anything but what it has verified. Where
 // nothing is kept or parsed, a CRC or a header that is read after that may tell; nobody else notices.
 func TestAPeerThatGoesOnWriting(t *testing.T) {
-	other := newStandingRig(t, 1, nil)
-	other.buildStanding(0, 3)
+	other := newPreGrantedRig(t, 1, nil)
+	other.buildPreGranted(0, 3)
 	other.result()
 	other.close()
 	want := other.sink.meps[0]
@@ -66,7 +66,7 @@ func TestAPeerThatGoesOnWriting(t *testing.T) {
 }
 
 func tryRewriter(t *testing.T, kind Verify, replayed, keeps bool, w *rewriter, want []byte) {
-	r := newStandingRig(t, 1, func(_ *rig, c *Config) {
+	r := newPreGrantedRig(t, 1, func(_ *rig, c *Config) {
 		c.Verify = kind
 		if replayed {
 			c.Pattern = nil // the fragments are no banks: what there is to see is that full says so
@@ -78,7 +78,7 @@ func tryRewriter(t *testing.T, kind Verify, replayed, keeps bool, w *rewriter, w
 	w.r, w.p = r, r.part(w.p.ru, 3)
 	r.b.verify.hook = w.rewrite
 	for i, rank := range r.ranks {
-		r.b.Placed(rank, r.put(r.part(i, 3), 0, 3, 1))
+		r.b.Placed(rank, r.place(r.part(i, 3), 0, 3, 1))
 	}
 	var res *Result
 	var fault *DataError
@@ -89,7 +89,7 @@ func tryRewriter(t *testing.T, kind Verify, replayed, keeps bool, w *rewriter, w
 		if !errors.As(err, &fault) {
 			t.Errorf("%v", err)
 		}
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Fatal("neither a result nor a failure")
 	}
 	copied := kind == VerifyFull || keeps

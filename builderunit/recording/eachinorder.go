@@ -12,36 +12,36 @@ import (
 	"ringlet/internal/safeopen"
 )
 
-// A Part is one MEP of a recording, as InOrder gives it.
-type Part struct {
+// A Part is one MEP of a recording, as EachInOrder gives it.
+type RecordedMEP struct {
 	Entry
 	File   string // path of the data file
 	Format Format
 	Data   []byte // good until the next Part
 	// Err is a *Problem where the bytes are not those that were written, or cannot be read: Data is then nil.
 	Err error
-	// Unproved says that nothing in the index tells whether the bytes are those that were written.
-	Unproved bool
+	// Unproven says that nothing in the index tells whether the bytes are those that were written.
+	Unproven bool
 }
 
-// InOrder gives the MEPs of a recording from number `from` on, in order, each once: of several copies that with the
+// EachInOrder gives the MEPs of a recording from number `from` on, in order, each once: of several copies that with the
 // highest attempt, as Merge does. It reads what the indexes prove, in closed and in open segments. Entries with wrong
 // checksums are left out, and Read has named them. It holds one MEP and the index entries of some 300,000 in memory. It
 // ends with the error of take, of ctx, or of an index that cannot be read.
-func (c *Contents) InOrder(ctx context.Context, from uint64, take func(*Part) error) error {
+func (c *Contents) EachInOrder(ctx context.Context, from uint64, visit func(*RecordedMEP) error) error {
 	p, err := newPlan(ctx, c, spanMEPs, true)
 	if err != nil {
 		return err
 	}
-	r := &ordered{open: map[int]*os.File{}, p: p}
+	r := &orderedReader{open: map[int]*os.File{}, p: p}
 	defer r.close()
-	return p.each(ctx, func(meps []planned) error {
-		at, _ := slices.BinarySearchFunc(meps, from, func(m planned, mep uint64) int { return cmp.Compare(m.MEP, mep) })
+	return p.eachSpan(ctx, func(meps []plannedMEP) error {
+		at, _ := slices.BinarySearchFunc(meps, from, func(m plannedMEP, mep uint64) int { return cmp.Compare(m.MEP, mep) })
 		for i := range meps[at:] {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if err := take(r.part(&meps[at+i])); err != nil {
+			if err := visit(r.readMEP(&meps[at+i])); err != nil {
 				return err
 			}
 		}
@@ -49,47 +49,47 @@ func (c *Contents) InOrder(ctx context.Context, from uint64, take func(*Part) er
 	})
 }
 
-// ordered reads the MEPs of a plan.
-type ordered struct {
-	p      *plan
-	open   map[int]*os.File
-	recent []int // keys of open, the oldest first
-	buf    []byte
-	gives  Part
+// orderedReader reads the MEPs of a plan.
+type orderedReader struct {
+	p       *plan
+	open    map[int]*os.File
+	recent  []int // keys of open, the oldest first
+	buf     []byte
+	current RecordedMEP
 }
 
-// part reads one MEP.
-func (r *ordered) part(m *planned) *Part {
+// readMEP reads one MEP.
+func (r *orderedReader) readMEP(m *plannedMEP) *RecordedMEP {
 	s := r.p.sources[m.source].s
-	r.gives = Part{
+	r.current = RecordedMEP{
 		Entry:    m.Entry,
 		File:     filepath.Join(filepath.Dir(s.index), s.Name),
 		Format:   s.ID.Format,
-		Unproved: m.unproved,
+		Unproven: m.unproven,
 	}
-	data, err := r.read(m, r.gives.File)
+	data, err := r.read(m, r.current.File)
 	text := "the bytes have been changed"
 	if err != nil {
 		text = err.Error()
-	} else if m.unproved || m.agrees(data) {
-		r.gives.Data = data
-		return &r.gives
+	} else if m.unproven || m.matches(data) {
+		r.current.Data = data
+		return &r.current
 	}
-	r.gives.Err = &Problem{
+	r.current.Err = &Problem{
 		Kind:   DamagedData,
 		File:   s.Name,
-		Events: m.events(),
+		Events: m.eventRange(),
 		Text:   fmt.Sprintf("MEP %d at offset %d: %s", m.MEP, m.Offset, text),
 	}
-	return &r.gives
+	return &r.current
 }
 
 // read reads the bytes of a MEP.
-func (r *ordered) read(m *planned, path string) ([]byte, error) {
+func (r *orderedReader) read(m *plannedMEP, path string) ([]byte, error) {
 	if m.Length > math.MaxInt32 {
 		return nil, fmt.Errorf("%d bytes are more than the %d that are accepted", m.Length, math.MaxInt32)
 	}
-	f, err := r.file(m.source, path)
+	f, err := r.openFile(m.source, path)
 	if err != nil {
 		return nil, err
 	}
@@ -98,8 +98,8 @@ func (r *ordered) read(m *planned, path string) ([]byte, error) {
 	return r.buf, err
 }
 
-// file opens a segment, and closes the one that was opened longest ago where too many are open.
-func (r *ordered) file(source int, path string) (*os.File, error) {
+// openFile opens a segment, and closes the one that was opened longest ago where too many are open.
+func (r *orderedReader) openFile(source int, path string) (*os.File, error) {
 	if f := r.open[source]; f != nil {
 		return f, nil
 	}
@@ -116,7 +116,7 @@ func (r *ordered) file(source int, path string) (*os.File, error) {
 	return f, nil
 }
 
-func (r *ordered) close() {
+func (r *orderedReader) close() {
 	for _, f := range r.open {
 		_ = f.Close() // it was read
 	}

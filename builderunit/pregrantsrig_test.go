@@ -13,30 +13,30 @@ import (
 	"ringlet/transport"
 )
 
-// standingRig is a rig whose slots are shared out by standing.
-type standingRig struct {
+// preGrantedRig is a rig whose slots are shared out by standing.
+type preGrantedRig struct {
 	*rig
-	shares *shares
+	windows *windowRecorder
 }
 
-// newStandingRig makes a builder unit with three readout units, at ranks that are not their indices.
-func newStandingRig(t *testing.T, slots int, change func(*rig, *Config)) *standingRig {
+// newPreGrantedRig makes a builder unit with three readout units, at ranks that are not their indices.
+func newPreGrantedRig(t *testing.T, slots int, change func(*rig, *Config)) *preGrantedRig {
 	t.Helper()
-	r := &standingRig{shares: &shares{refs: map[int][]shmem.Ref{}}}
-	r.rig = newRigOf(t, slots, func(rr *rig, c *Config) {
-		r.share(rr, c)
+	r := &preGrantedRig{windows: &windowRecorder{refs: map[int][]shmem.Ref{}}}
+	r.rig = newRigWithSlots(t, slots, func(rr *rig, c *Config) {
+		r.configure(rr, c)
 		if change != nil {
 			change(rr, c)
 		}
 	})
 	for _, rank := range r.ranks {
-		r.ask(rank)
+		r.requestWindows(rank)
 	}
 	return r
 }
 
-// share makes a configuration that shares the slots out.
-func (r *standingRig) share(rr *rig, c *Config) {
+// configure makes a configuration that shares the slots out.
+func (r *preGrantedRig) configure(rr *rig, c *Config) {
 	var blocks []int
 	for ru := range rr.ranks {
 		block := 0
@@ -49,18 +49,18 @@ func (r *standingRig) share(rr *rig, c *Config) {
 	if err != nil {
 		rr.t.Fatal(err)
 	}
-	c.Layout, c.Packing, c.Signaler = l, rigPacking, r.shares
+	c.Layout, c.Packing, c.Signaler = l, rigPacking, r.windows
 }
 
-func (r *standingRig) ask(rank int) {
+func (r *preGrantedRig) requestWindows(rank int) {
 	r.t.Helper()
-	if err := r.b.Ask(rank, placing.AppendAsk(nil)); err != nil {
+	if err := r.b.AnswerWindowRequest(rank, placing.AppendWindowRequest(nil)); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
-// part makes a readout unit's part of a MEP: entries, then the MFPs.
-func (r *standingRig) part(ru int, mep uint64) *piece {
+// part makes a readout unit's part of a AssembleMEP: entries, then the MFPs.
+func (r *preGrantedRig) part(ru int, mep uint64) *piece {
 	r.t.Helper()
 	return r.piece(ru, mep*rigPacking).withEntries()
 }
@@ -74,11 +74,11 @@ func (p *piece) withEntries() *piece {
 	return &piece{ru: p.ru, data: append(head, p.data...), entries: p.entries}
 }
 
-// put writes a part into its window of a slot, and returns the notice of it.
-func (r *standingRig) put(p *piece, slot int, mep uint64, attempt uint8) transport.Placement {
+// place writes a part into its window of a slot, and returns the notice of it.
+func (r *preGrantedRig) place(p *piece, slot int, mep uint64, attempt uint8) transport.Placement {
 	r.t.Helper()
 	rank := r.ranks[p.ru]
-	ref := r.shares.of(rank)[slot]
+	ref := r.windows.refsOfRank(rank)[slot]
 	dst, v := r.table.Acquire(shmem.Peer(rank), ref, 0, uint32(len(p.data)), shmem.AccessNwrite)
 	if v != 0 {
 		r.t.Fatal(v)
@@ -88,16 +88,16 @@ func (r *standingRig) put(p *piece, slot int, mep uint64, attempt uint8) transpo
 	return transport.Placement{Ref: ref, Length: uint32(len(p.data)), Imm: placing.Immediate(mep, attempt, uint32(slot))}
 }
 
-// buildStanding takes one MEP through the unit.
-func (r *standingRig) buildStanding(slot int, mep uint64) {
+// buildPreGranted takes one AssembleMEP through the unit.
+func (r *preGrantedRig) buildPreGranted(slot int, mep uint64) {
 	r.t.Helper()
 	for ru, rank := range r.ranks {
-		r.b.Placed(rank, r.put(r.part(ru, mep), slot, mep, 1))
+		r.b.Placed(rank, r.place(r.part(ru, mep), slot, mep, 1))
 	}
 }
 
-// shares is a Signaler that keeps standing grants.
-type shares struct {
+// windowRecorder is a Signaler that keeps standing grants.
+type windowRecorder struct {
 	fail error // outcome of Signal
 
 	mu      sync.Mutex
@@ -105,8 +105,8 @@ type shares struct {
 	signals int
 }
 
-func (f *shares) Signal(rank int, payload []byte) error {
-	var s placing.Standing
+func (f *windowRecorder) Signal(rank int, payload []byte) error {
+	var s placing.PreGrants
 	if err := s.Parse(payload); err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (f *shares) Signal(rank int, payload []byte) error {
 	return f.fail
 }
 
-func (f *shares) of(rank int) []shmem.Ref {
+func (f *windowRecorder) refsOfRank(rank int) []shmem.Ref {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.refs[rank]
@@ -131,7 +131,7 @@ type torrent struct {
 	b       *Builder
 	slots   *shmem.Slots
 	layout  *placing.Layout
-	shares  *shares
+	windows *windowRecorder
 	free    chan []uint32           // slots given back
 	spare   chan []uint32           // empty lists for more
 	batches [][]transport.Placement // by readout unit
@@ -156,13 +156,13 @@ func newTorrent(tb testing.TB, verify Verify) *torrent {
 		tb.Fatal(err)
 	}
 	t := &torrent{
-		shares:  &shares{refs: map[int][]shmem.Ref{}},
+		windows: &windowRecorder{refs: map[int][]shmem.Ref{}},
 		free:    make(chan []uint32, torrentSlots),
 		spare:   make(chan []uint32, torrentSlots),
 		batches: make([][]transport.Placement, 2),
 	}
 	block := padded(uint32(rule.MaxMFP(0, 1)))
-	if t.layout, err = placing.NewLayout(placing.Even(2, 1), []int{block, block}); err != nil {
+	if t.layout, err = placing.NewLayout(placing.EvenDivision(2, 1), []int{block, block}); err != nil {
 		tb.Fatal(err)
 	}
 	if t.slots, err = shmem.CreateSlots("ringlet-test-torrent", torrentSlots, t.layout.Size(),
@@ -172,7 +172,7 @@ func newTorrent(tb testing.TB, verify Verify) *torrent {
 	t.b, err = New(Config{
 		Slots:    t.slots,
 		Table:    shmem.NewTable(2 * torrentSlots),
-		Signaler: t.shares,
+		Signaler: t.windows,
 		RURanks:  []int{0, 1},
 		Verify:   verify,
 		Layout:   t.layout,
@@ -192,7 +192,7 @@ func newTorrent(tb testing.TB, verify Verify) *torrent {
 		}
 	})
 	for rank := range 2 {
-		if err := t.b.Ask(rank, placing.AppendAsk(nil)); err != nil {
+		if err := t.b.AnswerWindowRequest(rank, placing.AppendWindowRequest(nil)); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -210,11 +210,11 @@ func newTorrent(tb testing.TB, verify Verify) *torrent {
 	return t
 }
 
-// fill puts a part into every window. They stay the same from MEP to MEP: nobody checks event ids.
+// fill puts a part into every window. They stay the same from AssembleMEP to AssembleMEP: nobody checks event ids.
 func (t *torrent) fill(tb testing.TB, rule *pattern.Pattern) {
 	for slot := range t.slots.Len() {
 		for ru := range 2 {
-			off, _ := t.layout.Part(ru)
+			off, _ := t.layout.PartRange(ru)
 			part := t.slots.Bytes(slot)[off:]
 			size, crc, err := rule.FillMFP(part[placing.EntrySize:], uint16(ru), uint64(slot), 1, true)
 			if err != nil {
@@ -239,7 +239,7 @@ func (t *torrent) turn() int {
 	slots := <-t.free // bounded by Watch, or by the time that a benchmark is given
 	length := uint32(placing.EntrySize + padded(uint32(event.MaxMFPSize(1, fragment, 0))))
 	for ru := range 2 {
-		batch, refs := t.batches[ru][:0], t.shares.refs[ru]
+		batch, refs := t.batches[ru][:0], t.windows.refs[ru]
 		for i, slot := range slots {
 			batch = append(batch, transport.Placement{
 				Ref: refs[slot], Length: length, Imm: placing.Immediate(t.mep+uint64(i), 1, slot),

@@ -13,41 +13,41 @@ import (
 // A disk that a run has filled has no room for a manifest that says so. So room for it is reserved when the directory
 // of the run is made, as a file beside the manifest, which takes its place when nothing else has room.
 
-// manifestRoom is how many bytes are reserved beyond those that a manifest has: a verdict has some 10 KiB, and a
+// manifestReserve is how many bytes are reserved beyond those that a manifest has: a verdict has some 10 KiB, and a
 // segment 300 bytes.
-const manifestRoom = 256 << 10
+const manifestReserve = 256 << 10
 
-func roomPath(runDir string) string { return filepath.Join(runDir, RoomName) }
+func reservePath(runDir string) string { return filepath.Join(runDir, ReserveName) }
 
-// keepRoom reserves room for a manifest that has so many bytes so far, or less where the disk has less. Where much of
+// reserveManifest reserves room for a manifest that has so many bytes so far, or less where the disk has less. Where much of
 // it is reserved already it does nothing.
-func keepRoom(runDir string, bytes int) (err error) {
-	f, err := safeopen.OpenFileNoFollow(roomPath(runDir), os.O_WRONLY|os.O_CREATE, 0o666)
+func reserveManifest(runDir string, bytes int) (err error) {
+	f, err := safeopen.OpenFileNoFollow(reservePath(runDir), os.O_WRONLY|os.O_CREATE, 0o666)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	st, err := f.Stat()
-	if err != nil || st.Size() >= int64(bytes)+manifestRoom/2 {
+	if err != nil || st.Size() >= int64(bytes)+manifestReserve/2 {
 		return err
 	}
-	for more := int64(manifestRoom); more > 0; more -= manifestRoom / 16 {
+	for more := int64(manifestReserve); more > 0; more -= manifestReserve / 16 {
 		err = unix.Fallocate(int(f.Fd()), 0, 0, int64(bytes)+more)
 		if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) { // this file system reserves what is written
 			_, err = f.WriteAt(make([]byte, int64(bytes)+more), 0)
 			err = errors.Join(err, f.Sync())
 		}
-		if !full(err) {
+		if !isDiskFull(err) {
 			break
 		}
 	}
 	return err
 }
 
-// useRoom puts a manifest into the room that was reserved, and that into the place of the manifest, which is there
+// replaceFromReserve puts a manifest into the room that was reserved, and that into the place of the manifest, which is there
 // whole at any moment. Where there is too little room the error is the one that there was before.
-func useRoom(runDir string, manifest []byte, before error) error {
-	f, err := safeopen.OpenFileNoFollow(roomPath(runDir), os.O_WRONLY, 0)
+func replaceFromReserve(runDir string, manifest []byte, before error) error {
+	f, err := safeopen.OpenFileNoFollow(reservePath(runDir), os.O_WRONLY, 0)
 	if err != nil {
 		return before
 	}
@@ -67,9 +67,9 @@ func useRoom(runDir string, manifest []byte, before error) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return before
 	}
-	if err := os.Rename(roomPath(runDir), manifestPath(runDir)); err != nil {
+	if err := os.Rename(reservePath(runDir), manifestPath(runDir)); err != nil {
 		return err
 	}
-	_ = keepRoom(runDir, len(manifest)) // what the old one had is free, if nobody else has taken it
+	_ = reserveManifest(runDir, len(manifest)) // what the old one had is free, if nobody else has taken it
 	return SyncDir(runDir)
 }

@@ -18,7 +18,7 @@ func TestAFullDiskTakesTheVerdict(t *testing.T) {
 	disk := smallDisk(t, 2<<20)
 	runDir := openTestRun(t, disk)
 	fill(t, filepath.Join(disk, "others"))
-	if err := replaceFile(filepath.Join(runDir, "x"), make([]byte, 5000)); !full(err) {
+	if err := replaceFile(filepath.Join(runDir, "x"), make([]byte, 5000)); !isDiskFull(err) {
 		t.Fatalf("the disk is not full: %v", err)
 	}
 	for i := range 6 {
@@ -41,7 +41,7 @@ func TestAFullDiskTakesTheVerdict(t *testing.T) {
 	must.OK(t, Update(runDir, func(m *Manifest) error { m.Verdict.Verdict = "DEGRADED"; return nil })) // read once more
 	must.OK(t, errors.Join(os.Remove(filepath.Join(disk, "others")), os.Remove(filepath.Join(disk, "more"))))
 	must.OK(t, Update(runDir, func(*Manifest) error { return nil }))
-	if exists(roomPath(runDir)) || exists(tempPath(runDir)) {
+	if exists(reservePath(runDir)) || exists(tempPath(runDir)) {
 		t.Error("room is kept for a run that has its verdict, on a disk that has room")
 	}
 }
@@ -54,7 +54,7 @@ func fill(t *testing.T, path string) {
 	defer func() { must.OK(t, f.Close()) }()
 	for range 4 << 10 { // of KiB, twice what the disk has
 		if _, err := f.Write(make([]byte, 1<<10)); err != nil {
-			if !full(err) {
+			if !isDiskFull(err) {
 				t.Fatal(err)
 			}
 			return
@@ -63,18 +63,18 @@ func fill(t *testing.T, path string) {
 	t.Fatal("the disk does not become full")
 }
 
-// TestRoomGrowsWithTheManifest holds that there is always room for a verdict beyond what the manifest has.
-func TestRoomGrowsWithTheManifest(t *testing.T) {
+// TestReserveGrowsWithTheManifest holds that there is always room for a verdict beyond what the manifest has.
+func TestReserveGrowsWithTheManifest(t *testing.T) {
 	runDir := openTestRun(t, t.TempDir())
 	must.OK(t, Update(runDir, func(m *Manifest) error {
-		m.Configuration = strings.Repeat("c", 2*manifestRoom)
+		m.Configuration = strings.Repeat("c", 2*manifestReserve)
 		return nil
 	}))
 	var st unix.Stat_t
-	must.OK(t, unix.Stat(roomPath(runDir), &st))
-	if st.Size < 3*manifestRoom || st.Blocks*512 < st.Size {
+	must.OK(t, unix.Stat(reservePath(runDir), &st))
+	if st.Size < 3*manifestReserve || st.Blocks*512 < st.Size {
 		t.Errorf("%d bytes of room, %d reserved", st.Size, st.Blocks*512)
 	}
-	must.OK(t, os.Remove(roomPath(runDir))) // somebody has: it is not missed
+	must.OK(t, os.Remove(reservePath(runDir))) // somebody has: it is not missed
 	must.OK(t, Update(runDir, func(m *Manifest) error { m.Packing = 1; return nil }))
 }

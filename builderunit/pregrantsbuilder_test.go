@@ -20,17 +20,17 @@ import (
 	"ringlet/transport"
 )
 
-// TestStandingBuilds takes MEPs through a unit that works by standing, two at a time, in real memory, to a sink that
+// TestPreGrantedBuilds takes MEPs through a unit that works by standing, two at a time, in real memory, to a sink that
 // keeps them.
-func TestStandingBuilds(t *testing.T) {
-	r := newStandingRig(t, 2, nil)
+func TestPreGrantedBuilds(t *testing.T) {
+	r := newPreGrantedRig(t, 2, nil)
 	bytesWant := uint64(0)
 	for mep := uint64(0); mep < 6; mep += 2 {
 		for ru, rank := range r.ranks {
 			var ps []transport.Placement
 			for slot := range 2 {
 				p := r.part(ru, mep+uint64(slot))
-				ps = append(ps, r.put(p, slot, mep+uint64(slot), 1))
+				ps = append(ps, r.place(p, slot, mep+uint64(slot), 1))
 				for _, e := range p.entries {
 					bytesWant += uint64(e.Size)
 				}
@@ -40,13 +40,13 @@ func TestStandingBuilds(t *testing.T) {
 		for slot := range 2 {
 			got := r.result()
 			if want := (Result{
-				Slot:    slot,
-				MEP:     mep + uint64(slot),
-				Attempt: 1,
-				Outcome: Built,
-				Events:  rigPacking,
-				First:   (mep + uint64(slot)) * rigPacking,
-				Done:    got.Done,
+				Slot:        slot,
+				MEP:         mep + uint64(slot),
+				Attempt:     1,
+				Outcome:     Built,
+				Events:      rigPacking,
+				FirstEvent:  (mep + uint64(slot)) * rigPacking,
+				CompletedAt: got.CompletedAt,
 			}); got != want {
 				t.Errorf("%+v, not %+v", got, want)
 			}
@@ -54,11 +54,11 @@ func TestStandingBuilds(t *testing.T) {
 	}
 	for i, b := range r.sink.meps {
 		checkMEP(t, b, uint64(i), rigDivision.Sources())
-		r.wasWhole(i)
+		r.checkComplete(i)
 	}
 	s := r.b.Stats()
-	if s.MEPs != 6 || s.MFPs != 36 || s.Bytes != bytesWant || s.Incomplete != 0 || s.Refused != 0 || s.Strays != 0 ||
-		s.Rejected != 0 ||
+	if s.MEPs != 6 || s.MFPs != 36 || s.Bytes != bytesWant || s.Incomplete != 0 || s.Refused != 0 || s.RejectedPlacements != 0 ||
+		s.RejectedMessages != 0 ||
 		s.Announced != 0 || s.Granted != 6 || s.Parts != 18 || s.Slots.Builds != 6 || s.Slots.Offered != 2 {
 		t.Errorf("%+v, %d bytes expected", s, bytesWant)
 	}
@@ -66,27 +66,27 @@ func TestStandingBuilds(t *testing.T) {
 
 	// The same memory serves the next run, by new grants.
 	var err error
-	old := slices.Clone(r.shares.of(r.ranks[0]))
-	if r.b, err = New(r.config(r.share)); err != nil {
+	old := slices.Clone(r.windows.refsOfRank(r.ranks[0]))
+	if r.b, err = New(r.config(r.configure)); err != nil {
 		t.Fatal(err)
 	}
 	for _, rank := range r.ranks {
-		r.ask(rank)
+		r.requestWindows(rank)
 	}
 	if _, v := r.table.Acquire(shmem.Peer(r.ranks[0]), old[0], 0, 4, shmem.AccessNwrite); v != shmem.StaleGen {
 		t.Errorf("a write by a grant of the run before is met by %v", v)
 	}
-	r.buildStanding(1, 0)
+	r.buildPreGranted(1, 0)
 	if got := r.result(); got.Outcome != Built || got.Slot != 1 || got.MEP != 0 {
 		t.Errorf("%+v", got)
 	}
 }
 
-// TestStandingInPlace holds that a MEP that nobody keeps is a good one where it lies, and that its slot has turned.
-func TestStandingInPlace(t *testing.T) {
+// TestPreGrantedInPlace holds that a AssembleMEP that nobody keeps is a good one where it lies, and that its slot has turned.
+func TestPreGrantedInPlace(t *testing.T) {
 	discard := &sink.Discard{}
-	r := newStandingRig(t, 2, func(_ *rig, c *Config) { c.Sink = discard })
-	r.buildStanding(1, 4)
+	r := newPreGrantedRig(t, 2, func(_ *rig, c *Config) { c.Sink = discard })
+	r.buildPreGranted(1, 4)
 	if got := r.result(); got.MEP != 4 || got.Slot != 1 || got.Events != rigPacking {
 		t.Errorf("%+v", got)
 	}
@@ -103,8 +103,8 @@ func TestStandingInPlace(t *testing.T) {
 	}
 }
 
-// TestStandingFilesAreTheSame holds that a file does not tell how the MEPs in it were placed.
-func TestStandingFilesAreTheSame(t *testing.T) {
+// TestPreGrantedFilesAreTheSame holds that a file does not tell how the MEPs in it were placed.
+func TestPreGrantedFilesAreTheSame(t *testing.T) {
 	for _, format := range []recording.Format{recording.MEP, recording.MDF, recording.MFP} {
 		t.Run(format.String(), func(t *testing.T) {
 			dir := t.TempDir()
@@ -115,60 +115,60 @@ func TestStandingFilesAreTheSame(t *testing.T) {
 				}
 				return f
 			}
-			announced, byStanding := open("announced"), open("standing")
+			announced, byPreGrants := open("announced"), open("pregranted")
 			a := newRig(t, func(_ *rig, c *Config) { c.Sink = announced })
-			q := newStandingRig(t, 2, func(_ *rig, c *Config) { c.Sink = byStanding })
+			q := newPreGrantedRig(t, 2, func(_ *rig, c *Config) { c.Sink = byPreGrants })
 			for mep := range uint64(10) {
 				a.build([]*piece{a.piece(0, mep*rigPacking), a.piece(1, mep*rigPacking), a.piece(2, mep*rigPacking)}, int(mep%2),
 					mep)
-				q.buildStanding(int(mep%2), mep)
+				q.buildPreGranted(int(mep%2), mep)
 				a.result()
 				q.result()
 			}
-			for _, f := range []*sink.File{announced, byStanding} {
+			for _, f := range []*sink.File{announced, byPreGrants} {
 				if res, err := f.Finish(); err != nil || res.MEPs != 10 {
 					t.Fatal(res, err)
 				}
 			}
 			want, err1 := os.ReadFile(filepath.Join(dir, "announced"))
-			got, err2 := os.ReadFile(filepath.Join(dir, "standing"))
+			got, err2 := os.ReadFile(filepath.Join(dir, "pregranted"))
 			if err := errors.Join(err1, err2); err != nil || len(want) == 0 || !bytes.Equal(got, want) {
-				t.Errorf("%d bytes by standing, %d announced, not the same (%v)", len(got), len(want), err)
+				t.Errorf("%d bytes by pre-grants, %d announced, not the same (%v)", len(got), len(want), err)
 			}
 		})
 	}
 }
 
-// TestStandingFinds holds what each kind of verification finds in a part, and what is found whatever is asked for.
-func TestStandingFinds(t *testing.T) {
+// TestPreGrantedFinds holds what each kind of verification finds in a part, and what is found whatever is asked for.
+func TestPreGrantedFinds(t *testing.T) {
 	const off, crc, full = 1 << VerifyOff, 1 << VerifyCRC, 1 << VerifyFull
 	head := rigDivision.Count(0) * placing.EntrySize
 	data := head + event.MFPHeaderSize(rigPacking)
 	for name, tc := range map[string]struct {
 		found  int // by which kinds
-		damage func(r *standingRig, p *piece)
+		damage func(r *preGrantedRig, p *piece)
 		says   string
 	}{
-		"nothing":       {0, func(*standingRig, *piece) {}, ""},
-		"a byte":        {crc | full, func(_ *standingRig, p *piece) { p.data[data] ^= 1 }, "MEP 3, source 0: CRC-32C is"},
-		"another event": {off | crc | full, func(r *standingRig, p *piece) { *p = *r.part(p.ru, 5) }, "from 15"},
-		"a size too large": {off | crc | full, func(_ *standingRig, p *piece) { p.data[2] = 1 },
+		"nothing":       {0, func(*preGrantedRig, *piece) {}, ""},
+		"a byte":        {crc | full, func(_ *preGrantedRig, p *piece) { p.data[data] ^= 1 }, "MEP 3, source 0: CRC-32C is"},
+		"another event": {off | crc | full, func(r *preGrantedRig, p *piece) { *p = *r.part(p.ru, 5) }, "from 15"},
+		"a size too large": {off | crc | full, func(_ *preGrantedRig, p *piece) { p.data[2] = 1 },
 			"are left of the part of readout unit 0"},
-		"a size too small": {off | crc | full, func(_ *standingRig, p *piece) { clear(p.data[:4]) },
+		"a size too small": {off | crc | full, func(_ *preGrantedRig, p *piece) { clear(p.data[:4]) },
 			"its size is told as 0 bytes"},
-		"a part too long": {off | crc | full, func(_ *standingRig, p *piece) { p.data = append(p.data, 0, 0, 0, 0) },
+		"a part too long": {off | crc | full, func(_ *preGrantedRig, p *piece) { p.data = append(p.data, 0, 0, 0, 0) },
 			"the part of readout unit 0 ends behind"},
-		"no MFP": {off | crc | full, func(_ *standingRig, p *piece) { p.data[head] = 0 }, ""},
+		"no MFP": {off | crc | full, func(_ *preGrantedRig, p *piece) { p.data[head] = 0 }, ""},
 	} {
 		for _, kind := range []Verify{VerifyOff, VerifyCRC, VerifyFull} {
 			t.Run(fmt.Sprintf("%s, %d", name, kind), func(t *testing.T) {
-				r := newStandingRig(t, 1, func(_ *rig, c *Config) { c.Verify = kind })
+				r := newPreGrantedRig(t, 1, func(_ *rig, c *Config) { c.Verify = kind })
 				for ru, rank := range r.ranks {
 					p := r.part(ru, 3)
 					if ru == 0 {
 						tc.damage(r, p)
 					}
-					r.b.Placed(rank, r.put(p, 0, 3, 1))
+					r.b.Placed(rank, r.place(p, 0, 3, 1))
 				}
 				if tc.found&(1<<kind) == 0 {
 					r.result()
@@ -184,44 +184,44 @@ func TestStandingFinds(t *testing.T) {
 	}
 }
 
-// TestStandingShares holds that every readout unit is told the same windows whenever it asks, in messages as long as
+// TestPreGrantsWindows holds that every readout unit is told the same windows whenever it asks, in messages as long as
 // they may be.
-func TestStandingShares(t *testing.T) {
-	const slots = 2*placing.MaxStanding + 5
-	r := newStandingRig(t, slots, nil)
+func TestPreGrantsWindows(t *testing.T) {
+	const slots = 2*placing.MaxPreGrants + 5
+	r := newPreGrantedRig(t, slots, nil)
 	seen := map[shmem.Ref]bool{}
 	for _, rank := range r.ranks {
-		refs := slices.Clone(r.shares.of(rank))
+		refs := slices.Clone(r.windows.refsOfRank(rank))
 		for _, ref := range refs {
 			seen[ref] = true
 		}
-		r.ask(rank)
-		if !slices.Equal(refs, r.shares.of(rank)) {
+		r.requestWindows(rank)
+		if !slices.Equal(refs, r.windows.refsOfRank(rank)) {
 			t.Errorf("rank %d is told other windows the second time", rank)
 		}
 	}
 	if s := r.table.Stats(); len(seen) != slots*len(r.ranks) || s.Live != slots*len(r.ranks) ||
-		r.shares.signals != 3*2*len(r.ranks) {
-		t.Errorf("%d windows told in %d signals, %+v", len(seen), r.shares.signals, s)
+		r.windows.signals != 3*2*len(r.ranks) {
+		t.Errorf("%d windows told in %d signals, %+v", len(seen), r.windows.signals, s)
 	}
 	last := slots - 1
-	r.buildStanding(last, 0)
+	r.buildPreGranted(last, 0)
 	if got := r.result(); got.Slot != last {
 		t.Errorf("%+v", got)
 	}
 }
 
-// TestStandingRefuses holds that what comes from the wrong rank, or makes no sense, is refused, counted, and does no
+// TestPreGrantedRefuses holds that what comes from the wrong rank, or makes no sense, is refused, counted, and does no
 // harm.
-func TestStandingRefuses(t *testing.T) {
-	r := newStandingRig(t, 2, nil)
+func TestPreGrantedRefuses(t *testing.T) {
+	r := newPreGrantedRig(t, 2, nil)
 	for name, tc := range map[string]struct {
 		do   func() error
 		says string
 	}{
-		"asked by nobody": {func() error { return r.b.Ask(2, placing.AppendAsk(nil)) },
+		"asked by nobody": {func() error { return r.b.AnswerWindowRequest(2, placing.AppendWindowRequest(nil)) },
 			"rank 2 asked for its share of the slots, and has none"},
-		"asked badly": {func() error { return r.b.Ask(3, []byte{4}) }, "a question of 1 bytes"},
+		"asked badly": {func() error { return r.b.AnswerWindowRequest(3, []byte{4}) }, "a question of 1 bytes"},
 		"announced": {func() error { return r.b.Announce(3, r.piece(0, 0).announcement(0, 0, 1)) },
 			"has granted its windows for all MEPs"},
 	} {
@@ -229,30 +229,30 @@ func TestStandingRefuses(t *testing.T) {
 			t.Errorf("%s: it says %v, not %q", name, err, tc.says)
 		}
 	}
-	p := r.put(r.part(0, 0), 0, 0, 1)
+	p := r.place(r.part(0, 0), 0, 0, 1)
 	r.b.PlacedMany(2, []transport.Placement{p, p})
 	r.b.PlacedMany(1, []transport.Placement{p})
-	if s := r.b.Stats(); s.Rejected != 5 || s.Strays != 1 || s.ByKind[otherWindow] != 1 || s.Parts != 0 {
+	if s := r.b.Stats(); s.RejectedMessages != 5 || s.RejectedPlacements != 1 || s.RejectedByReason[otherWindow] != 1 || s.Parts != 0 {
 		t.Errorf("%+v", s)
 	}
-	r.buildStanding(0, 0)
+	r.buildPreGranted(0, 0)
 	r.result()
 	r.close()
-	if err := r.b.Ask(3, placing.AppendAsk(nil)); !errors.Is(err, errClosed) {
+	if err := r.b.AnswerWindowRequest(3, placing.AppendWindowRequest(nil)); !errors.Is(err, errClosed) {
 		t.Error(err)
 	}
 	r.b.Placed(3, p)
-	if s := r.b.Stats(); s.Rejected != 7 {
+	if s := r.b.Stats(); s.RejectedMessages != 7 {
 		t.Errorf("%+v", s)
 	}
-	if err := newRig(t, nil).b.Ask(3, placing.AppendAsk(nil)); err == nil || !strings.Contains(err.Error(), "has none") {
+	if err := newRig(t, nil).b.AnswerWindowRequest(3, placing.AppendWindowRequest(nil)); err == nil || !strings.Contains(err.Error(), "has none") {
 		t.Errorf("where sizes are announced: %v", err)
 	}
 }
 
-// TestStandingFailures holds that what a unit cannot go on after is told, and that MEPs finished before it have their
+// TestPreGrantedFailures holds that what a unit cannot go on after is told, and that MEPs finished before it have their
 // outcome.
-func TestStandingFailures(t *testing.T) {
+func TestPreGrantedFailures(t *testing.T) {
 	full := errors.New("the disk is full")
 	for name, tc := range map[string]struct {
 		change func(*rig, *Config)
@@ -264,7 +264,7 @@ func TestStandingFailures(t *testing.T) {
 		"a part":   {damage: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newStandingRig(t, 3, tc.change)
+			r := newPreGrantedRig(t, 3, tc.change)
 			for ru, rank := range r.ranks {
 				var ps []transport.Placement
 				for slot := range 3 {
@@ -272,7 +272,7 @@ func TestStandingFailures(t *testing.T) {
 					if slot == 2 && tc.damage {
 						p.data[0]++
 					}
-					ps = append(ps, r.put(p, slot, uint64(slot), 1))
+					ps = append(ps, r.place(p, slot, uint64(slot), 1))
 				}
 				r.b.PlacedMany(rank, ps)
 			}
@@ -290,19 +290,19 @@ func TestStandingFailures(t *testing.T) {
 			}
 		})
 	}
-	r := newStandingRig(t, 1, nil)
-	r.shares.fail = full
-	r.ask(r.ranks[1])
+	r := newPreGrantedRig(t, 1, nil)
+	r.windows.fail = full
+	r.requestWindows(r.ranks[1])
 	if err := r.failure(); !errors.Is(err, full) || !strings.Contains(err.Error(), "sharing out slots to readout unit 1") {
 		t.Error(err)
 	}
 }
 
-// TestStandingCloseWithHalfBuilt closes the unit with one MEP of which a part is missing.
-func TestStandingCloseWithHalfBuilt(t *testing.T) {
-	r := newStandingRig(t, 2, nil)
-	r.b.Placed(r.ranks[0], r.put(r.part(0, 0), 0, 0, 1))
-	ref := r.shares.of(r.ranks[1])[0]
+// TestPreGrantedCloseWithUnfinishedMEP closes the unit with one AssembleMEP of which a part is missing.
+func TestPreGrantedCloseWithUnfinishedMEP(t *testing.T) {
+	r := newPreGrantedRig(t, 2, nil)
+	r.b.Placed(r.ranks[0], r.place(r.part(0, 0), 0, 0, 1))
+	ref := r.windows.refsOfRank(r.ranks[1])[0]
 	r.close()
 	if s := r.b.Stats(); s.Incomplete != 1 || s.MEPs != 0 || s.Slots.Withdraws != 2 {
 		t.Errorf("%+v", s)
@@ -312,11 +312,11 @@ func TestStandingCloseWithHalfBuilt(t *testing.T) {
 	}
 }
 
-// TestStandingCloseWhileTheSinkWaits holds that a sink that nobody empties does not keep the unit from closing.
-func TestStandingCloseWhileTheSinkWaits(t *testing.T) {
-	r := newStandingRig(t, 2, func(r *rig, _ *Config) { r.sink.blocked = make(chan struct{}) })
-	r.buildStanding(0, 0)
-	r.buildStanding(1, 1)
+// TestPreGrantedCloseWhileTheSinkWaits holds that a sink that nobody empties does not keep the unit from closing.
+func TestPreGrantedCloseWhileTheSinkWaits(t *testing.T) {
+	r := newPreGrantedRig(t, 2, func(r *rig, _ *Config) { r.sink.blocked = make(chan struct{}) })
+	r.buildPreGranted(0, 0)
+	r.buildPreGranted(1, 1)
 	patiently.Receive(t, r.sink.blocked)
 	r.close()
 	if s := r.b.Stats(); s.Incomplete != 2 || s.MEPs != 0 {
@@ -327,20 +327,20 @@ func TestStandingCloseWhileTheSinkWaits(t *testing.T) {
 	}
 }
 
-// TestStandingCloseDuringActivity closes the unit while its readout units write from goroutines of their own.
-func TestStandingCloseDuringActivity(t *testing.T) {
+// TestPreGrantedCloseDuringActivity closes the unit while its readout units write from goroutines of their own.
+func TestPreGrantedCloseDuringActivity(t *testing.T) {
 	const slots = 8
 	for round := range 20 {
-		r := newStandingRig(t, slots, nil)
+		r := newPreGrantedRig(t, slots, nil)
 		var wg sync.WaitGroup
 		closed := make(chan struct{})
-		tokens := make([]chan Result, len(r.ranks)) // which slot is free for which MEP
+		tokens := make([]chan Result, len(r.ranks)) // which slot is free for which AssembleMEP
 		for ru := range r.ranks {
 			tokens[ru] = make(chan Result, 100)
 			for slot := range slots {
 				tokens[ru] <- Result{Slot: slot, MEP: uint64(slot)}
 			}
-			wg.Go(func() { r.serveStanding(ru, tokens[ru], closed) })
+			wg.Go(func() { r.servePreGranted(ru, tokens[ru], closed) })
 		}
 		for n := range round {
 			res := r.result()
@@ -356,7 +356,7 @@ func TestStandingCloseDuringActivity(t *testing.T) {
 		r.close()
 		s := r.b.Stats()
 		if s.MEPs < uint64(round) || s.MEPs+s.Incomplete > uint64(round+slots) || int(s.MEPs) != len(r.sink.meps) ||
-			s.Strays != 0 {
+			s.RejectedPlacements != 0 {
 			t.Errorf("round %d: %d MEPs, %d in the sink: %+v", round, s.MEPs, len(r.sink.meps), s)
 		}
 		if len(r.failed) > 0 {
@@ -365,10 +365,10 @@ func TestStandingCloseDuringActivity(t *testing.T) {
 	}
 }
 
-// serveStanding is one readout unit: it writes what it has tokens for, those at hand together.
-func (r *standingRig) serveStanding(ru int, tokens <-chan Result, closed <-chan struct{}) {
+// servePreGranted is one readout unit: it writes what it has tokens for, those at hand together.
+func (r *preGrantedRig) servePreGranted(ru int, tokens <-chan Result, closed <-chan struct{}) {
 	rank := r.ranks[ru]
-	refs := r.shares.of(rank)
+	refs := r.windows.refsOfRank(rank)
 	for {
 		var ps []transport.Placement
 		select { // bounded by closed, which the test waits for with a bound
@@ -397,9 +397,9 @@ func (r *standingRig) serveStanding(ru int, tokens <-chan Result, closed <-chan 
 	}
 }
 
-// TestStandingNewCleansUp holds that a unit which cannot be made leaves the table and the slots as they were.
-func TestStandingNewCleansUp(t *testing.T) {
-	r := newStandingRig(t, 2, nil)
+// TestPreGrantedNewCleansUp holds that a unit which cannot be made leaves the table and the slots as they were.
+func TestPreGrantedNewCleansUp(t *testing.T) {
+	r := newPreGrantedRig(t, 2, nil)
 	r.close()
 	for name, tc := range map[string]struct {
 		change func(*Config)
@@ -412,7 +412,7 @@ func TestStandingNewCleansUp(t *testing.T) {
 		"a slot in use":     {func(c *Config) { _ = c.Slots.Offer(1) }, "offered"},
 		"nothing, after it": {func(*Config) {}, ""},
 	} {
-		cfg := r.config(r.share)
+		cfg := r.config(r.configure)
 		tc.change(&cfg)
 		b, err := New(cfg)
 		if tc.says == "" {

@@ -12,10 +12,10 @@ import (
 	"ringlet/testkit/must"
 )
 
-// inOrderOf is all parts from a MEP on, with their data copied.
-func inOrderOf(t testing.TB, c *Contents, from uint64) (parts []Part) {
+// readInOrder is all parts from a MEP on, with their data copied.
+func readInOrder(t testing.TB, c *Contents, from uint64) (parts []RecordedMEP) {
 	t.Helper()
-	must.OK(t, c.InOrder(context.Background(), from, func(p *Part) error {
+	must.OK(t, c.EachInOrder(context.Background(), from, func(p *RecordedMEP) error {
 		kept := *p
 		kept.Data = bytes.Clone(p.Data)
 		parts = append(parts, kept)
@@ -31,9 +31,9 @@ func TestInOrderIsWhatMergeMakes(t *testing.T) {
 		c := read(t, r.done())
 		for _, from := range []uint64{0, 1, 150, 299, 300} {
 			var got []byte
-			for _, p := range inOrderOf(t, c, from) {
-				if p.Err != nil || p.Unproved || p.Format != f {
-					t.Fatalf("%s, MEP %d: %v, unproved: %t", f, p.MEP, p.Err, p.Unproved)
+			for _, p := range readInOrder(t, c, from) {
+				if p.Err != nil || p.Unproven || p.Format != f {
+					t.Fatalf("%s, MEP %d: %v, unproved: %t", f, p.MEP, p.Err, p.Unproven)
 				}
 				got = append(got, p.Data...)
 			}
@@ -55,18 +55,18 @@ func TestInOrderOfADamagedRun(t *testing.T) {
 	patch(t, filepath.Join(dir, id.Index()), flip(HeaderBytes+EntryBytes))
 	c := read(t, dir)
 	var problem *Problem
-	for _, p := range inOrderOf(t, c, 0) {
+	for _, p := range readInOrder(t, c, 0) {
 		want := mepBytes(t, MEP, p.MEP, rigPacking)
 		switch {
 		case p.MEP == 0 && (!errors.As(p.Err, &problem) || problem.Kind != DamagedData || p.Data != nil):
 			t.Errorf("MEP 0: got %v, want damaged data", p.Err)
 		case p.MEP == 1:
 			t.Error("the entry of MEP 1 is spoiled, and it was given")
-		case p.MEP > 1 && (p.Err != nil || !bytes.Equal(p.Data, want) || p.Unproved != (p.MEP == 2)):
-			t.Errorf("MEP %d: %v, unproved: %t, or other bytes", p.MEP, p.Err, p.Unproved)
+		case p.MEP > 1 && (p.Err != nil || !bytes.Equal(p.Data, want) || p.Unproven != (p.MEP == 2)):
+			t.Errorf("MEP %d: %v, unproved: %t, or other bytes", p.MEP, p.Err, p.Unproven)
 		}
 	}
-	if !c.segments()[0].Problems.has(DamagedIndex) {
+	if !c.allSegments()[0].Problems.contains(DamagedIndex) {
 		t.Error("Read does not name the spoiled entry")
 	}
 }
@@ -83,7 +83,7 @@ func TestInOrderOfARunThatWasLeft(t *testing.T) {
 	dir := r.done()
 	must.OK(t, os.Remove(filepath.Join(dir, gone.Name())))
 	var meps []uint64
-	for _, p := range inOrderOf(t, read(t, dir), 0) {
+	for _, p := range readInOrder(t, read(t, dir), 0) {
 		must.OK(t, p.Err)
 		meps = append(meps, p.MEP)
 	}
@@ -92,18 +92,18 @@ func TestInOrderOfARunThatWasLeft(t *testing.T) {
 	}
 }
 
-func TestInOrderEndsWhereItIsTold(t *testing.T) {
+func TestInOrderEndsWithTheVisitor(t *testing.T) {
 	r := newRig(t, t.TempDir(), MEP)
 	r.closed(0, mep(0, 1), mep(1, 1))
 	c := read(t, r.done())
 	want, n := errors.New("enough"), 0
-	err := c.InOrder(context.Background(), 0, func(*Part) error { n++; return want })
+	err := c.EachInOrder(context.Background(), 0, func(*RecordedMEP) error { n++; return want })
 	if !errors.Is(err, want) || n != 1 {
 		t.Errorf("got %v after %d", err, n)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := c.InOrder(ctx, 0, func(*Part) error { return nil }); !errors.Is(err, context.Canceled) {
+	if err := c.EachInOrder(ctx, 0, func(*RecordedMEP) error { return nil }); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v after cancelling", err)
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"ringlet/testkit/patiently"
 )
 
-// BenchmarkStandingBuilder is the whole way of a small MEP through a builder unit, but for the network: 2 readout
-// units, 1 stream of 128 bytes, packing 1. An operation is a MEP.
-func BenchmarkStandingBuilder(b *testing.B) {
+// BenchmarkPreGrantedBuilder is the whole way of a small AssembleMEP through a builder unit, but for the network: 2 readout
+// units, 1 stream of 128 bytes, packing 1. An operation is a AssembleMEP.
+func BenchmarkPreGrantedBuilder(b *testing.B) {
 	for _, v := range []struct {
 		name   string
 		verify Verify
@@ -29,8 +29,8 @@ func BenchmarkStandingBuilder(b *testing.B) {
 	}
 }
 
-// TestStandingBuilderDoesNotAllocate holds that MEPs pass without an allocation, and are good ones.
-func TestStandingBuilderDoesNotAllocate(t *testing.T) {
+// TestPreGrantedBuilderDoesNotAllocate holds that MEPs pass without an allocation, and are good ones.
+func TestPreGrantedBuilderDoesNotAllocate(t *testing.T) {
 	patiently.Watch(t) // a timer for each wait would be an allocation
 	c := newTorrent(t, VerifyCRC)
 	for range 20 {

@@ -13,13 +13,13 @@ import (
 func (v *Verification) WriteTo(w io.Writer) (int64, error) {
 	var b strings.Builder
 	for i := range v.Runs {
-		v.Runs[i].say(&b)
+		v.Runs[i].print(&b)
 	}
 	n, err := io.WriteString(w, b.String())
 	return int64(n), err
 }
 
-func (r *RunVerification) say(b *strings.Builder) {
+func (r *RunVerification) print(b *strings.Builder) {
 	segments, files := 0, "no segments"
 	for i := range r.Builders {
 		segments += len(r.Builders[i].Segments)
@@ -28,17 +28,17 @@ func (r *RunVerification) say(b *strings.Builder) {
 	case r.Contents.Merged != nil:
 		files = "one file in event order"
 	case segments > 0:
-		files = fmt.Sprintf("%s of %s", count(segments, "segment"), count(len(r.Builders), "builder unit"))
+		files = fmt.Sprintf("%s of %s", formatCount(segments, "segment"), formatCount(len(r.Builders), "builder unit"))
 	}
 	path := r.Dir
 	if r.Contents.Merged != nil {
 		path = filepath.Join(r.Dir, r.Contents.Merged.Name)
 	}
-	fmt.Fprintf(b, "%s: run %d: %s in %d MEPs, in %s; %s\n", path, r.Run, events(r.EventsFound), r.MEPs, files, r.depth())
-	for p := range r.All {
+	fmt.Fprintf(b, "%s: run %d: %s in %d MEPs, in %s; %s\n", path, r.Run, formatEvents(r.EventsFound), r.MEPs, files, r.describeDepth())
+	for p := range r.AllProblems {
 		fmt.Fprintf(b, "  %v\n", p)
 	}
-	if more := r.more(); more > 0 {
+	if more := r.moreProblems(); more > 0 {
 		fmt.Fprintf(b, "  and %d more problems\n", more)
 	}
 	if r.Superseded > 0 {
@@ -46,25 +46,25 @@ func (r *RunVerification) say(b *strings.Builder) {
 		fmt.Fprintf(b, "  %d MEPs are there as copies of another attempt, and are counted once; the first is MEP %d in %s\n",
 			r.Superseded, c.MEP, c.Segment)
 	}
-	fmt.Fprintf(b, "  %s\n", r.accounts())
+	fmt.Fprintf(b, "  %s\n", r.describeAccounts())
 	if r.Lost.Events > 0 {
-		fmt.Fprintf(b, "  lost: %s that the verdict says are here and that no sound file has%s\n", events(r.Lost.Events),
-			r.Lost.list())
+		fmt.Fprintf(b, "  lost: %s that the verdict says are here and that no sound file has%s\n", formatEvents(r.Lost.Events),
+			r.Lost.describeRanges())
 	}
 	if r.MissingFragments > 0 {
 		fmt.Fprintf(b, "  %d fragments are missing in events that are here, as the verdict says\n", r.MissingFragments)
 	}
-	if r.Strange > 0 {
-		fmt.Fprintf(b, "  %s are here that the verdict says were never triggered\n", events(r.Strange))
+	if r.NeverTriggered > 0 {
+		fmt.Fprintf(b, "  %s are here that the verdict says were never triggered\n", formatEvents(r.NeverTriggered))
 	}
-	if r.Found > 0 {
+	if r.FoundSince > 0 {
 		fmt.Fprintf(b, "  %s more are here than the verdict says: they were recovered after it was written\n",
-			events(r.Found))
+			formatEvents(r.FoundSince))
 	}
 }
 
-// depth says how the data were looked at.
-func (r *RunVerification) depth() string {
+// describeDepth says how the data were looked at.
+func (r *RunVerification) describeDepth() string {
 	switch {
 	case !r.DataRead:
 		return fmt.Sprintf("by indexes and last MEPs alone, of %d bytes of data", r.BytesFound)
@@ -74,40 +74,40 @@ func (r *RunVerification) depth() string {
 	return fmt.Sprintf("%d bytes of data read", r.BytesFound)
 }
 
-func (r *RunVerification) more() (n uint64) {
-	for _, list := range r.lists() {
+func (r *RunVerification) moreProblems() (n uint64) {
+	for _, list := range r.problemLists() {
 		n += list.More
 	}
 	return n
 }
 
-// accounts says how they close.
-func (r *RunVerification) accounts() string {
+// describeAccounts says how they close.
+func (r *RunVerification) describeAccounts() string {
 	if !r.Concluded {
 		return "accounts do not close: the run has no verdict, so nothing says how many events were built: " +
 			"it goes on, or its control was killed"
 	}
-	sum := fmt.Sprintf("%d triggered = %d here + %d named as missing or elsewhere", r.Triggered, r.Claimed, r.Named)
+	sum := fmt.Sprintf("%d triggered = %d here + %d named as missing or elsewhere", r.Triggered, r.Claimed, r.NamedMissing)
 	if r.IsGood {
-		return fmt.Sprintf("accounts close: %s; the verdict is %s", sum, r.verdict())
+		return fmt.Sprintf("accounts close: %s; the verdict is %s", sum, r.describeVerdict())
 	}
-	if r.Lost.Events == 0 && r.Strange == 0 {
+	if r.Lost.Events == 0 && r.NeverTriggered == 0 {
 		return fmt.Sprintf("every event of the verdict %s is here, but not all files are as they should be: %s", r.Verdict,
 			sum)
 	}
 	return fmt.Sprintf("accounts do not close: the verdict %s says %s; %d are here", r.Verdict, sum, r.EventsFound)
 }
 
-// verdict is the verdict and why it is that.
-func (r *RunVerification) verdict() string {
+// describeVerdict is the verdict and why it is that.
+func (r *RunVerification) describeVerdict() string {
 	if r.Why != "" {
 		return r.Verdict + ": " + r.Why
 	}
 	return r.Verdict
 }
 
-// list names the ranges, if there are any.
-func (g *Gaps) list() string {
+// describeRanges names the ranges, if there are any.
+func (g *Gaps) describeRanges() string {
 	if len(g.Ranges) == 0 {
 		return ""
 	}
@@ -125,9 +125,9 @@ func (g *Gaps) list() string {
 	return b.String()
 }
 
-func events(n uint64) string { return count(n, "event") }
+func formatEvents(n uint64) string { return formatCount(n, "event") }
 
-func count[N int | uint64](n N, what string) string {
+func formatCount[N int | uint64](n N, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}

@@ -8,17 +8,17 @@ import (
 	"path/filepath"
 )
 
-// Opened is how far a segment that has not been closed can be read.
-type Opened struct {
-	MEPs   uint64 `json:"meps"`         // whole ones
-	Bytes  int64  `json:"bytes"`        // to the end of the last of them
-	Behind int64  `json:"bytes_behind"` // behind it: nothing tells what they are
-	Live   bool   `json:"live"`         // a live process writes it
+// OpenSegment is how far a segment that has not been closed can be read.
+type OpenSegment struct {
+	MEPs      uint64 `json:"meps"`         // whole ones
+	Bytes     int64  `json:"bytes"`        // to the end of the last of them
+	TailBytes int64  `json:"bytes_behind"` // behind it: nothing tells what they are
+	Live      bool   `json:"live"`         // a live process writes it
 }
 
-// ReadOpened reads the index of an open segment. Without an index there is no whole MEP. ok is false if path does not
+// ReadOpenSegment reads the index of an open segment. Without an index there is no whole MEP. ok is false if path does not
 // name an open segment.
-func ReadOpened(ctx context.Context, path string) (o Opened, ok bool, err error) {
+func ReadOpenSegment(ctx context.Context, path string) (o OpenSegment, ok bool, err error) {
 	id, open, ok := ParseSegment(filepath.Base(path))
 	if !ok || !open {
 		return o, false, nil
@@ -27,7 +27,7 @@ func ReadOpened(ctx context.Context, path string) (o Opened, ok bool, err error)
 	if err != nil {
 		return o, true, err
 	}
-	o.Behind = st.Size()
+	o.TailBytes = st.Size()
 	index := filepath.Join(filepath.Dir(path), id.Index())
 	o.Live = inUse(index)
 	x, err := openIndex(index)
@@ -46,6 +46,6 @@ func ReadOpened(ctx context.Context, path string) (o Opened, ok bool, err error)
 		o.Bytes = e.End()
 		return nil
 	})
-	o.Behind = st.Size() - o.Bytes
+	o.TailBytes = st.Size() - o.Bytes
 	return o, true, err
 }

@@ -9,14 +9,14 @@ import (
 	"ringlet/transport"
 )
 
-// standingPlayer plays a conversation with a StandingAssembler.
-type standingPlayer struct {
+// preGrantedPlayer plays a conversation with a StandingAssembler.
+type preGrantedPlayer struct {
 	*player
 	asm    *Assembler
 	before Stats
 }
 
-func (p *standingPlayer) say(slot int, w []string) string {
+func (p *preGrantedPlayer) say(slot int, w []string) string {
 	switch {
 	case w[0] == "standing": // standing of 2 slots for 3 RUs 1 stream with blocks of 40
 		return p.begin(w)
@@ -29,39 +29,39 @@ func (p *standingPlayer) say(slot int, w []string) string {
 	case w[0] == "show":
 		s := p.asm.Stats()
 		return fmt.Sprintf("%d parts, %d strays; %d MEPs, %d incomplete; unfinished %v\n",
-			s.Parts, s.Strays, s.MEPs, s.Incomplete, p.asm.Unfinished(nil))
+			s.Parts, s.RejectedPlacements, s.MEPs, s.Incomplete, p.asm.Unfinished(nil))
 	default:
 		return "not understood\n"
 	}
 	return ""
 }
 
-func (p *standingPlayer) begin(w []string) string {
+func (p *preGrantedPlayer) begin(w []string) string {
 	var blocks []int
 	p.rus = p.after(w, "for", 0)
 	for range p.rus {
 		blocks = append(blocks, p.number(w[len(w)-1]))
 	}
-	l, err := placing.NewLayout(placing.Even(p.rus, p.after(w, "RUs", 1)), blocks)
+	l, err := placing.NewLayout(placing.EvenDivision(p.rus, p.after(w, "RUs", 1)), blocks)
 	if err != nil {
 		return err.Error() + "\n"
 	}
-	p.asm = newStanding(l, p.number(w[2]))
+	p.asm = newPreGrantedAssembler(l, p.number(w[2]))
 	var out strings.Builder
 	for ru := range p.rus {
-		off, room := l.Part(ru)
-		fmt.Fprintf(&out, "ru%d owns [%d, %d)\n", ru, off, off+room)
+		off, capacity := l.PartRange(ru)
+		fmt.Fprintf(&out, "ru%d owns [%d, %d)\n", ru, off, off+capacity)
 		for slot := range p.number(w[2]) {
-			p.asm.Granted(slot, ru, shmem.Ref{Window: uint32(ru), Gen: uint32(slot) + 1})
+			p.asm.RecordGrant(slot, ru, shmem.Ref{Window: uint32(ru), Gen: uint32(slot) + 1})
 		}
 	}
 	p.before = p.asm.Stats()
 	return out.String()
 }
 
-// place reads "ru1 placed 40 bytes of MEP 4 in slot 0", with "attempt", "window" (the slot whose window it wrote) and
+// place reads "ru1 placed 40 bytes of AssembleMEP 4 in slot 0", with "attempt", "window" (the slot whose window it wrote) and
 // "from" (offset) where they are not the obvious.
-func (p *standingPlayer) place(ru, slot int, w []string) string {
+func (p *preGrantedPlayer) place(ru, slot int, w []string) string {
 	full := slotsOf(p.asm.Placed(ru, []transport.Placement{{
 		Ref:    shmem.Ref{Window: uint32(ru), Gen: uint32(p.after(w, "window", slot)) + 1},
 		Offset: uint32(p.after(w, "from", 0)), Length: uint32(p.number(w[2])),
@@ -69,8 +69,8 @@ func (p *standingPlayer) place(ru, slot int, w []string) string {
 	}}, nil))
 	before, s := p.before, p.asm.Stats()
 	p.before = s
-	for why := range strayKinds {
-		if s.ByKind[why] != before.ByKind[why] {
+	for why := range rejectedPlacementKinds {
+		if s.RejectedByReason[why] != before.RejectedByReason[why] {
 			return fmt.Sprintf("stray: %s\n", why)
 		}
 	}

@@ -2,15 +2,15 @@ package event
 
 import "bytes"
 
-// LooksBytes is how much of the beginning of a file Looks wants to see.
-const LooksBytes = 512
+// DescribeBytes is how much of the beginning of a file Looks wants to see.
+const DescribeBytes = 512
 
-// looks are formats of others, by what stands at a place of a file.
-var looks = []struct {
-	at    int
-	magic string
-	is    string // completes "it looks like …"
-	do    string
+// foreignFormats are formats of others, by what stands at a place of a file.
+var foreignFormats = []struct {
+	offset      int
+	magic       string
+	description string // completes "it looks like …"
+	advice      string
 }{
 	{0, "\x1f\x8b", "data that gzip has compressed", "unpack it: gunzip"},
 	{0, "\x28\xb5\x2f\xfd", "data that zstd has compressed", "unpack it: unzstd"},
@@ -39,18 +39,18 @@ const eudaq2 = "write it anew with the native writer of EUDAQ 2"
 // Text is what Looks calls text: a spoiled file may look so.
 const Text = "text"
 
-// leastText is how many bytes must be text for a file to look like one.
-const leastText = 16
+// minTextBytes is how many bytes must be text for a file to look like one.
+const minTextBytes = 16
 
-// Looks says what a file looks like that is none of those which Ringlet reads, and what to do; both empty: like nothing
+// DescribeForeign says what a file looks like that is none of those which Ringlet reads, and what to do; both empty: like nothing
 // that is known. head is its beginning. A file of MDF, MEP, MFP or EUDAQ 2 is none of them; who asks has looked.
-func Looks(head []byte) (is, do string) {
-	for _, l := range looks {
-		if len(head) >= l.at+len(l.magic) && string(head[l.at:l.at+len(l.magic)]) == l.magic {
-			return l.is, l.do
+func DescribeForeign(head []byte) (description, advice string) {
+	for _, l := range foreignFormats {
+		if len(head) >= l.offset+len(l.magic) && string(head[l.offset:l.offset+len(l.magic)]) == l.magic {
+			return l.description, l.advice
 		}
 	}
-	if len(head) >= leastText && bytes.IndexFunc(head, notText) < 0 {
+	if len(head) >= minTextBytes && bytes.IndexFunc(head, notText) < 0 {
 		return Text, "give a file of data"
 	}
 	return "", ""
