@@ -244,10 +244,10 @@ func (s *system) addReadout(ru int, by barred) {
 	if cfg.Retention, err = readoutunit.NewRetention(make([]byte, (2*slots*s.bus+2)*room), room); err != nil {
 		s.t.Fatal(err)
 	}
-	shift := readoutunit.NewShift(ru, readoutunit.InOrder(s.rus, s.bus), s.bus, slots, !cfg.Free)
-	shift.Widen(slots)
+	shift := readoutunit.NewShift(ru, readoutunit.SeatsInOrder(s.rus, s.bus), s.bus, slots, !cfg.Free)
+	shift.SetMaxCycles(slots)
 	if cfg.Order = shift; s.layout != nil {
-		shift.Stand()
+		shift.EnablePreGranted()
 	}
 	if s.pull != nil {
 		cfg.Order = readoutunit.NewPulled(s.bus, slots)
@@ -266,9 +266,9 @@ type network struct {
 func (n network) Signal(to int, payload []byte) error {
 	switch placing.Kind(payload[0]) {
 	case placing.KindGrant:
-		return n.s.units[to].Grant(n.rank, payload)
+		return n.s.units[to].HandleGrant(n.rank, payload)
 	case placing.KindPreGrants:
-		return n.s.units[to].Standing(n.rank, payload)
+		return n.s.units[to].HandlePreGrants(n.rank, payload)
 	case placing.KindWindowRequest:
 		return n.s.builders[to-n.s.rus].AnswerWindowRequest(n.rank, payload)
 	}
@@ -288,11 +288,11 @@ func (n network) WriteMany(to int, pieces []link.Piece, cookie uint64) error {
 		ps = append(ps, transport.Placement{Ref: p.Ref, Imm: p.Imm, Length: uint32(len(p.Data))})
 	}
 	n.s.builders[bu].PlacedMany(n.rank, ps)
-	n.s.units[n.rank].Completed(to, cookie, nil)
+	n.s.units[n.rank].HandleCompletion(to, cookie, nil)
 	return nil
 }
 
-func (n network) Move(int, uint64, func(int) []byte) bool { return false }
+func (n network) RelocateWrite(int, uint64, func(int) []byte) bool { return false }
 
 func (n network) Write(to int, w link.Write) error {
 	bu := to - n.s.rus
@@ -303,7 +303,7 @@ func (n network) Write(to int, w link.Write) error {
 	copy(dst, w.Data)
 	n.s.tables[bu].Release(w.Ref)
 	n.s.builders[bu].Placed(n.rank, transport.Placement{Ref: w.Ref, Imm: w.Imm, Length: uint32(len(w.Data))})
-	n.s.units[n.rank].Completed(to, w.Cookie, nil)
+	n.s.units[n.rank].HandleCompletion(to, w.Cookie, nil)
 	return nil
 }
 
@@ -345,7 +345,7 @@ func (c scheduler) Next(ctx context.Context) (tagnet.Tokens, error) {
 	}
 }
 
-func (c scheduler) Settle(exclusion uint64) error {
+func (c scheduler) ConfirmExclusion(exclusion uint64) error {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	return c.s.core.Settle(c.ru, exclusion)

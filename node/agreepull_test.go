@@ -57,11 +57,11 @@ func (s *system) checkPulled() {
 	var writes, unasked uint64
 	for i, u := range s.units {
 		st := u.Stats()
-		if st.MFPsRead != meps*uint64(s.division.Count(i)) || st.Tokens != meps || st.Writes+st.Unasked != meps ||
+		if st.MFPsRead != meps*uint64(s.division.Count(i)) || st.Tokens != meps || st.Writes+st.Unrequested != meps ||
 			st.Open != 0 || st.Refused != 0 {
 			t.Errorf("readout unit %d: %+v", i, st)
 		}
-		writes, unasked = writes+st.Writes, unasked+st.Unasked
+		writes, unasked = writes+st.Writes, unasked+st.Unrequested
 	}
 	var sum builderunit.Stats
 	for j, b := range s.builders {

@@ -45,8 +45,8 @@ func ParseAllowed(rules []string, dir, keys string) (*Allowed, error) {
 		if err != nil {
 			return nil, err
 		}
-		if row.Takes != nil && what != "" && !strings.Contains(what, "/") {
-			what = row.Takes(what).Path
+		if row.Claim != nil && what != "" && !strings.Contains(what, "/") {
+			what = row.Claim(what).Path
 		}
 		switch {
 		case colon && !filepath.IsAbs(what):
@@ -84,7 +84,7 @@ func (a *Allowed) Check(cfg *config.Config, seat *nodev1.Member) error {
 		return nil
 	}
 	if seat.GetReadout() && cfg.Live() {
-		list, err := source.Inputs(cfg.Input)
+		list, err := source.ParseInputs(cfg.Input)
 		if err != nil {
 			return err
 		}
@@ -155,16 +155,16 @@ func (a *Allowed) input(in source.Input) bool {
 		return true
 	case slices.Contains(a.rules[in.Kind.Name], ""):
 		return true
-	case in.Kind.Text:
+	case in.Kind.FreeText:
 		words := strings.Fields(in.Address)
 		if strings.ContainsFunc(in.Address, special) || len(words) == 0 || !filepath.IsAbs(words[0]) {
 			return false
 		}
 		return a.permits(in.Kind.Name, words[0])
-	case in.Kind.Takes == nil:
+	case in.Kind.Claim == nil:
 		return false
 	}
-	path, err := filepath.Abs(in.Kind.Takes(in.Address).Path)
+	path, err := filepath.Abs(in.Kind.Claim(in.Address).Path)
 	return err == nil && a.permits(in.Kind.Name, path)
 }
 

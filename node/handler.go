@@ -66,11 +66,11 @@ func (h *handler) signal(peer int, payload []byte) error {
 	case placing.KindQuiesced:
 		return bu.RecordQuiesced(peer, payload)
 	case placing.KindGrant:
-		return ru.Grant(peer, payload)
+		return ru.HandleGrant(peer, payload)
 	case placing.KindPreGrants:
-		return ru.Standing(peer, payload)
+		return ru.HandlePreGrants(peer, payload)
 	case placing.KindTag:
-		return ru.Tag(from, payload)
+		return ru.HandleTag(from, payload)
 	case placing.KindDecision:
 		return (*session)(h).decisionSignal(peer, payload[1:])
 	}
@@ -85,7 +85,7 @@ func (h *handler) Completed(peer int, cookie uint64, err error) {
 		return
 	}
 	if ru := h.ru.Load(); ru != nil {
-		ru.Completed(peer, cookie, err)
+		ru.HandleCompletion(peer, cookie, err)
 	}
 }
 

@@ -64,7 +64,7 @@ func (s *session) heard(rank int, b []byte) error {
 	}
 	return h.take(b, func(first, events uint64) {
 		if ru != nil {
-			ru.Rejected(first, events)
+			ru.HandleRejected(first, events)
 		}
 	}, s.signalDecision)
 }

@@ -61,7 +61,7 @@ func (s *session) linkDown(rank int, err error) {
 	dead := s.dead
 	s.mu.Unlock()
 	if ru := s.ru.Load(); ru != nil {
-		ru.Lost(rank)
+		ru.HandleLinkDown(rank)
 	}
 	if !dead {
 		go s.degradeBy(err) // the state machine may be waiting for a transition that this call holds up
@@ -233,7 +233,7 @@ func (s *session) tellLost() {
 	lost := s.lost
 	s.mu.Unlock()
 	for _, rank := range lost {
-		s.ru.Load().Lost(rank)
+		s.ru.Load().HandleLinkDown(rank)
 	}
 }
 

@@ -131,7 +131,7 @@ func (p *pullPlayer) show() {
 			s.CreditHigh, s.MEPs, s.RejectedMEPs, s.RejectedMFPs, s.UnrequestedMFPs)
 	}
 	for i, u := range p.f.rus {
-		p.f.say("ru%d: %d transfers open, %d never asked for", i, u.Open(), u.Unasked())
+		p.f.say("ru%d: %d transfers open, %d never asked for", i, u.OpenTransfers(), u.Unrequested())
 	}
 }
 
@@ -287,7 +287,7 @@ func (f *farm) key() string {
 	for _, u := range f.rus {
 		fmt.Fprint(&b, "|", len(u.tokens), u.asked, u.writes)
 		if f.cfg.rejection.Packing > 0 {
-			fmt.Fprint(&b, "|", u.heard, u.gone, u.Unasked())
+			fmt.Fprint(&b, "|", u.heard, u.gone, u.Unrequested())
 		}
 		for _, t := range u.tokens {
 			fmt.Fprint(&b, t.Released)

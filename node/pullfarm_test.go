@@ -38,7 +38,7 @@ type farmConfig struct {
 	pull            builderunit.Pull
 	accept          func(mep uint64) bool
 	size            func(mep uint64, ru int) uint32 // of the one MFP of a part, bytes
-	rejection       readoutunit.Rejection           // what readout units give up by decisions, of which they hear
+	rejection       readoutunit.RejectionPolicy     // what readout units give up by decisions, of which they hear
 	misses          bool                            // they may miss some
 }
 
@@ -176,11 +176,11 @@ func (f *farm) take(ru int) {
 	u.letGo()
 	defer u.letGo()
 	for i := range t.Len() {
-		f.must(u.Cycle(&t.Batch, i))
-		for _, bu := range u.Visits() {
+		f.must(u.AddCycle(&t.Batch, i))
+		for _, bu := range u.VisitOrder() {
 			if tok, ok := t.Token(i, bu); ok {
 				f.announce(ru, &tok)
-				u.rejected.Token(tok.MEP, tok.BU, tok.Slot)
+				u.rejected.AddToken(tok.MEP, tok.BU, tok.Slot)
 			}
 		}
 	}
@@ -235,7 +235,7 @@ func (f *farm) ask(bu int) {
 		_, size := b.asm.PartRange(slot, ru)
 		r := ref(mep, ru)
 		b.asm.RecordGrant(slot, ru, r)
-		f.must(f.rus[ru].Grant(bu, &placing.Grant{
+		f.must(f.rus[ru].ApplyGrant(bu, &placing.Grant{
 			Slot:    uint32(slot),
 			Attempt: 1,
 			MEP:     mep,
@@ -250,11 +250,11 @@ func (f *farm) ask(bu int) {
 // write lets a readout unit write the part that was asked for first; it lands at once.
 func (f *farm) write(ru int) {
 	u := f.rus[ru]
-	turn, n := u.Turn()
+	turn, n := u.NextAction()
 	if turn != readoutunit.Send {
 		f.t.Fatalf("ru%d %s", ru, turn)
 	}
-	t := *u.At(n)
+	t := *u.TransferAt(n)
 	if t.MEP != u.asked[0] {
 		f.t.Fatalf("ru%d writes MEP %d, where MEP %d was asked for first", ru, t.MEP, u.asked[0])
 	}
@@ -284,7 +284,7 @@ func (f *farm) write(ru int) {
 // complete gives a readout unit the outcome of its oldest write.
 func (f *farm) complete(ru int) {
 	u := f.rus[ru]
-	t := *u.At(u.writes[0])
+	t := *u.TransferAt(u.writes[0])
 	if !slices.Contains(u.copies, t.MEP) {
 		f.has(ru, t.MEP) // until then the link may send it again
 	}
@@ -364,7 +364,7 @@ func (f *farm) steps() (out []step) {
 		if len(u.tokens) > 0 {
 			out = append(out, step{f.take, i})
 		}
-		if turn, _ := u.Turn(); turn == readoutunit.Send {
+		if turn, _ := u.NextAction(); turn == readoutunit.Send {
 			out = append(out, step{f.write, i})
 		}
 		if len(u.writes) > 0 {
@@ -400,10 +400,10 @@ func (f *farm) over() {
 	}
 	var unasked, rest uint64
 	for i, u := range f.rus {
-		if u.Open() > 0 {
-			f.t.Fatalf("ru%d has %d transfers open at the end", i, u.Open())
+		if u.OpenTransfers() > 0 {
+			f.t.Fatalf("ru%d has %d transfers open at the end", i, u.OpenTransfers())
 		}
-		unasked += u.Unasked()
+		unasked += u.Unrequested()
 	}
 	for j, b := range f.bus {
 		if s := b.asm.Stats(); len(b.held) > 0 || b.open > 0 || len(b.asm.Unfinished(nil)) > 0 ||

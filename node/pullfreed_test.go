@@ -40,9 +40,9 @@ func (u *farmRU) putAside(t *tagnet.Tokens) {
 
 // letGo gives up what a readout unit does, and no part that is being written.
 func (u *farmRU) letGo() {
-	below := u.rejected.Free(u.released, u.Reject, func(uint64) int { return 1 })
+	below := u.rejected.Release(u.released, u.Reject, func(uint64) int { return 1 })
 	for _, n := range u.writes {
-		below = min(below, u.At(n).MEP)
+		below = min(below, u.TransferAt(n).MEP)
 	}
 	u.gone = max(u.gone, below)
 }
@@ -75,7 +75,7 @@ func (f *farm) hearings(out []step, ru int) []step {
 func (f *farm) hearOne(ru int) {
 	u := f.rus[ru]
 	if f.meps[u.heard].outcome == tagnet.Rejected {
-		u.rejected.Rejected(u.heard, 1)
+		u.rejected.MarkRejected(u.heard, 1)
 	}
 	u.heard++
 	u.letGo()
@@ -102,7 +102,7 @@ func TestFreedIsNotFetched(t *testing.T) {
 			bus:       rapid.IntRange(1, 3).Draw(rt, "bus"),
 			slots:     rapid.IntRange(1, 4).Draw(rt, "slots"),
 			meps:      rapid.IntRange(1, 40).Draw(rt, "meps"),
-			rejection: readoutunit.Rejection{Packing: 1, Written: rapid.Bool().Draw(rt, "written")},
+			rejection: readoutunit.RejectionPolicy{Packing: 1, IncludesWritten: rapid.Bool().Draw(rt, "written")},
 			misses:    rapid.Bool().Draw(rt, "misses"),
 			size:      func(uint64, int) uint32 { return 20 },
 		}
@@ -138,7 +138,7 @@ func TestEveryFreedInterleaving(t *testing.T) {
 			pull:      builderunit.Pull{Credit: 1, Group: 2, RegionUnits: []int{1}},
 			accept:    func(mep uint64) bool { return mep == 1 },
 			size:      func(uint64, int) uint32 { return 20 },
-			rejection: readoutunit.Rejection{Packing: 1, Written: written},
+			rejection: readoutunit.RejectionPolicy{Packing: 1, IncludesWritten: written},
 		}
 		t.Run(fmt.Sprintf("written %v", written), func(t *testing.T) { everyWay(t, cfg) })
 	}

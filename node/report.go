@@ -136,7 +136,7 @@ func (s *session) report() *nodev1.Report {
 	var written []uint64
 	if c.Readout != nil {
 		written = c.Readout.BytesTo
-		s.histograms(r, &c.Readout.Waits)
+		s.histograms(r, &c.Readout.BarrierStats)
 		r.Reasons, r.Frontends = reasons(c.Readout.Live), frontends(c.Readout.Live)
 	}
 	if unit := s.deciding.unit.Load(); unit != nil {
@@ -168,7 +168,7 @@ const (
 // reasons tells why something of the live sources was not taken, in the order of their ids.
 func reasons(of map[string]source.LiveStats) (out []*nodev1.Reason) {
 	for _, s := range of {
-		for kind, why := range map[string]string{ReasonRefused: s.Refusal, ReasonThrown: s.Wrong} {
+		for kind, why := range map[string]string{ReasonRefused: s.Refusal, ReasonThrown: s.LastFault} {
 			if why != "" {
 				out = append(out, &nodev1.Reason{Source: uint32(s.Source), Kind: kind, Why: why})
 			}
@@ -192,8 +192,8 @@ func frontends(of map[string]source.LiveStats) map[uint32]string {
 }
 
 // histograms adds those of the readout unit, and tells of a bad input.
-func (s *session) histograms(r *nodev1.Report, w *readoutunit.Waits) {
-	if why := s.ru.Load().LetDown(); why != nil {
+func (s *session) histograms(r *nodev1.Report, w *readoutunit.BarrierStats) {
+	if why := s.ru.Load().InputFailure(); why != nil {
 		s.degrade(why)
 	}
 	if bad := s.ru.Load().BadRecord(); bad != nil {

@@ -181,16 +181,16 @@ func (s *session) readoutConfig(src source.Source, client *tagnet.RUClient, bar 
 		Fail:       func(err error) { s.fail("readout unit", err) },
 		Expendable: s.expendables(),
 
-		BearsReadout: s.bearsReadout(),
+		ToleratesReadoutLoss: s.bearsReadout(),
 	}
 	if back {
-		cfg.Back = client.Back()
+		cfg.Rejoin = client.Back()
 	}
 	if h := s.deciding.herald.Load(); h != nil {
-		cfg.Triggered = func(below uint64) { h.triggered(below * uint64(s.cfg.Packing)) }
+		cfg.OnTriggered = func(below uint64) { h.triggered(below * uint64(s.cfg.Packing)) }
 	}
 	if frees, written := s.cfg.FreesRejected(); frees {
-		cfg.Rejection = readoutunit.Rejection{Packing: s.cfg.Packing, Written: written}
+		cfg.Rejection = readoutunit.RejectionPolicy{Packing: s.cfg.Packing, IncludesWritten: written}
 	}
 	return cfg
 }
@@ -212,14 +212,14 @@ func (s *session) pull() builderunit.Pull {
 // order is the discipline at this node's readout unit.
 func (s *session) order() readoutunit.Order {
 	end, _ := s.cfg.Phases()
-	return s.cfg.Traffic().Open(readoutunit.Traffic{
-		RU:    int(s.me.GetRuIndex()),
-		BUs:   s.cfg.BUs,
-		Slots: s.cfg.Slots,
-		Round: s.cfg.Round(),
-		Stand: s.layout != nil,
-		Seats: s.seats(),
-		Fence: s.cfg.Phased() || end != config.PhaseEndBarrier, // a barrier that holds nothing needs no fence before it
+	return s.cfg.Traffic().Open(readoutunit.DisciplineConfig{
+		RU:          int(s.me.GetRuIndex()),
+		BUs:         s.cfg.BUs,
+		Slots:       s.cfg.Slots,
+		RoundCycles: s.cfg.Round(),
+		PreGranted:  s.layout != nil,
+		Seats:       s.seats(),
+		Fence:       s.cfg.Phased() || end != config.PhaseEndBarrier, // a barrier that holds nothing needs no fence before it
 	})
 }
 
@@ -242,7 +242,7 @@ func (s *session) forwarder(sched *tagnet.RUClient) func(*tagnet.Tag) error {
 func (s *session) seats() readoutunit.Seats {
 	ranks := s.cfg.Seating()
 	if ranks == nil {
-		return readoutunit.InOrder(s.cfg.RUs, s.cfg.BUs)
+		return readoutunit.SeatsInOrder(s.cfg.RUs, s.cfg.BUs)
 	}
 	var seats readoutunit.Seats
 	for _, rank := range ranks {

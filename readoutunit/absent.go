@@ -12,23 +12,23 @@ import (
 // bears that: by then whoever watches them has decided.
 const barrierTries = 6
 
-// change takes who among the readout units has gone or come back. The cycles that it concerns come behind it.
-func (u *Unit) change(all []tagnet.Absence) error {
-	for _, a := range all {
+// applyAbsences takes who among the readout units has gone or come back. The cycles that it concerns come behind it.
+func (u *Unit) applyAbsences(absences []tagnet.Absence) error {
+	for _, a := range absences {
 		if int(a.RU) >= len(u.present) {
 			continue
 		}
 		u.present[a.RU] = a.Back
-		var left []int
-		for ru, is := range u.present {
-			if is {
-				left = append(left, ru)
+		var remaining []int
+		for ru, takesPart := range u.present {
+			if takesPart {
+				remaining = append(remaining, ru)
 			}
 		}
 		u.mu.Lock()
-		u.order.Bound(a.Cycle)
+		u.order.BoundRound(a.Cycle)
 		u.mu.Unlock()
-		if err := u.cfg.Barrier.Change(a.Cycle, left, !a.Back); err != nil {
+		if err := u.cfg.Barrier.Change(a.Cycle, remaining, !a.Back); err != nil {
 			return err
 		}
 		u.cfg.Log.Info("the readout units of the run have changed", "readout_unit", a.RU, "back", a.Back, "from_mep", a.MEP)
@@ -36,16 +36,16 @@ func (u *Unit) change(all []tagnet.Absence) error {
 	return nil
 }
 
-// round is the number of the current round of phases.
-func (u *Unit) round() uint64 {
+// roundStart is the number of the current round of phases.
+func (u *Unit) roundStart() uint64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.order.Round()
+	return u.order.RoundStart()
 }
 
-// meet enters the barrier, and goes on waiting there for readout units that the run may do without.
-func (u *Unit) meet() (waited time.Duration, err error) {
-	err = u.patiently(func() error {
+// enterBarrier enters the barrier, and goes on waiting there for readout units that the run may do without.
+func (u *Unit) enterBarrier() (waited time.Duration, err error) {
+	err = u.retryBarrier(func() error {
 		_, more, err := u.cfg.Barrier.Enter(u.ctx)
 		waited += more
 		return err
@@ -53,20 +53,20 @@ func (u *Unit) meet() (waited time.Duration, err error) {
 	return waited, err
 }
 
-// finish leaves the epochs that are still open, as patiently, and tells who held them.
-func (u *Unit) finish() (held []barrier.Held, err error) {
-	err = u.patiently(func() (err error) {
+// finishBarrier leaves the epochs that are still open, as patiently, and tells who held them.
+func (u *Unit) finishBarrier() (held []barrier.Held, err error) {
+	err = u.retryBarrier(func() (err error) {
 		held, err = u.cfg.Barrier.Finish(u.ctx)
 		return err
 	})
 	return held, err
 }
 
-// patiently waits at the barrier again where that has waited in vain for readout units that the run may do without.
-func (u *Unit) patiently(wait func() error) (err error) {
+// retryBarrier waits at the barrier again where that has waited in vain for readout units that the run may do without.
+func (u *Unit) retryBarrier(wait func() error) (err error) {
 	for range barrierTries {
 		var late *barrier.TimeoutError
-		if err = wait(); !u.cfg.BearsReadout || !errors.As(err, &late) {
+		if err = wait(); !u.cfg.ToleratesReadoutLoss || !errors.As(err, &late) {
 			break
 		}
 	}

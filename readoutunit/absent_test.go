@@ -12,8 +12,8 @@ import (
 // TestBound holds that rounds of many cycles end where readout units go or come back, and that one of a single cycle
 // begins there: nobody has agreed on more.
 func TestBound(t *testing.T) {
-	s := NewShift(0, InOrder(2, 2), 2, 4, false)
-	s.Widen(4)
+	s := NewShift(0, SeatsInOrder(2, 2), 2, 4, false)
+	s.SetMaxCycles(4)
 	b := tagnet.Batch{
 		Places: 2,
 		MEPs:   slices.Repeat([]uint64{tagnet.NoMEP}, 40),
@@ -22,17 +22,17 @@ func TestBound(t *testing.T) {
 	var begun []uint64
 	for i := range 20 {
 		if i == 6 || i == 13 {
-			s.Bound(uint64(i))
+			s.BoundRound(uint64(i))
 		}
-		if err := s.Cycle(&b, i); err != nil {
+		if err := s.AddCycle(&b, i); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for s.ready() {
+	for s.hasRound() {
 		if _, phases := s.progress(); s.phase == 0 && phases == 2 {
-			begun = append(begun, s.Round())
+			begun = append(begun, s.RoundStart())
 		}
-		s.Passed(s.Ahead())
+		s.AdvancePhase(s.CyclesAhead())
 	}
 	if want := []uint64{0, 1, 5, 6, 7, 11, 13, 14, 18}; !slices.Equal(begun, want) {
 		t.Errorf("rounds begin with the cycles %v, want %v", begun, want)
@@ -44,11 +44,11 @@ func TestBound(t *testing.T) {
 func TestWaitsPatiently(t *testing.T) {
 	late, other := error(&barrier.TimeoutError{}), errors.New("another reason")
 	for _, tc := range []struct {
-		name  string
-		bears bool
-		gives []error // then nil
-		want  error
-		waits int
+		name      string
+		tolerates bool
+		gives     []error // then nil
+		want      error
+		waits     int
 	}{
 		{"all come", true, nil, nil, 1},
 		{"one comes late", true, []error{late, late}, nil, 3},
@@ -56,9 +56,9 @@ func TestWaitsPatiently(t *testing.T) {
 		{"another reason", true, []error{late, other}, other, 2},
 		{"nobody may be missing", false, []error{late}, late, 1},
 	} {
-		u := &Unit{cfg: Config{BearsReadout: tc.bears}}
+		u := &Unit{cfg: Config{ToleratesReadoutLoss: tc.tolerates}}
 		waits := 0
-		err := u.patiently(func() (err error) {
+		err := u.retryBarrier(func() (err error) {
 			if waits < len(tc.gives) {
 				err = tc.gives[waits]
 			}

@@ -17,10 +17,10 @@ type burst struct {
 	Pieces []link.Piece // the parts: they go as one write
 	Bytes  uint64       // in all parts
 
-	id    int
-	low   uint64 // lowest MEP whose buffer it needs; none once its bytes were moved
-	sent  bool   // and it has no outcome
-	inUse bool
+	id        int
+	lowestMEP uint64 // lowest MEP whose buffer it needs; none once its bytes were moved
+	sent      bool   // and it has no outcome
+	inUse     bool
 }
 
 // maxBurst is the most parts of a burst: 512 parts of 200 bytes are 11 jumbo datagrams or 70 of an Ethernet, enough to
@@ -34,20 +34,20 @@ const burstsPerBU = 64
 // burstPool is the pure core of what is under way: which bursts have no outcome yet, and which MEPs they need.
 // It does no I/O and takes no locks; its owner calls it under one.
 //
-//	open ─► add … ─► send ─► (write) ─► complete ─► Needed: what is below may go
+//	open ─► add … ─► markSent ─► (write) ─► complete ─► lowestNeeded: what is below may go
 type burstPool struct {
 	all      []*burst
 	free     []*burst // the last used on top: its memory is in the cache
-	to       []int    // by builder unit: bursts in use
+	inUse    []int    // by builder unit: bursts in use
 	released uint64   // every MEP below has its outcome, or was put aside
 }
 
-// newBursts makes the core for bus builder units.
-func newBursts(bus int) *burstPool { return &burstPool{to: make([]int, bus)} }
+// newBurstPool makes the core for bus builder units.
+func newBurstPool(bus int) *burstPool { return &burstPool{inUse: make([]int, bus)} }
 
-// room tells that a burst can be opened for a builder unit. Without, so many are under way to it that one must complete
+// canOpen tells that a burst can be opened for a builder unit. Without, so many are under way to it that one must complete
 // first. Those to others do not matter: one that answers nothing takes only its own.
-func (s *burstPool) room(bu int) bool { return s.to[bu] < burstsPerBU }
+func (s *burstPool) canOpen(bu int) bool { return s.inUse[bu] < burstsPerBU }
 
 // open gives an empty burst for a builder unit. There must be room.
 func (s *burstPool) open(bu int) *burst {
@@ -59,25 +59,25 @@ func (s *burstPool) open(bu int) *burst {
 		b = &burst{id: len(s.all)}
 		s.all = append(s.all, b)
 	}
-	b.BU, b.Bytes, b.low, b.sent, b.inUse = bu, 0, math.MaxUint64, false, true
+	b.BU, b.Bytes, b.lowestMEP, b.sent, b.inUse = bu, 0, math.MaxUint64, false, true
 	b.Places, b.Pieces = b.Places[:0], b.Pieces[:0]
-	s.to[bu]++
+	s.inUse[bu]++
 	return b
 }
 
 // add puts the part of one of its transfers into an open burst.
 func (b *burst) add(t *Transfer, part []byte) {
 	var p *link.Piece
-	b.Pieces, p = oneMore(b.Pieces)
+	b.Pieces, p = extend(b.Pieces)
 	p.Ref, p.Imm, p.Data = t.Ref, placing.Immediate(t.MEP, t.Attempt, t.Slot), part
 	b.Bytes += uint64(len(part))
-	b.low = min(b.low, t.MEP)
+	b.lowestMEP = min(b.lowestMEP, t.MEP)
 }
 
-// oneMore makes a list longer by an element, which holds anything, and gives that to be filled in where it is. What is
+// extend makes a list longer by an element, which holds anything, and gives that to be filled in where it is. What is
 // put together first and appended then is read right after it was written in smaller parts, for which a processor waits
 // 10 ns.
-func oneMore[T any](list []T) ([]T, *T) {
+func extend[T any](list []T) ([]T, *T) {
 	if len(list) == cap(list) {
 		list = slices.Grow(list, 1)
 	}
@@ -85,9 +85,9 @@ func oneMore[T any](list []T) ([]T, *T) {
 	return list, &list[len(list)-1]
 }
 
-// send notes that an open burst, in which there is something, is about to be written, and returns the cookie that its
+// markSent notes that an open burst, in which there is something, is about to be written, and returns the cookie that its
 // write must have.
-func (s *burstPool) send(b *burst) uint64 {
+func (s *burstPool) markSent(b *burst) uint64 {
 	b.sent = true
 	return uint64(b.id)
 }
@@ -99,21 +99,21 @@ func (s *burstPool) complete(cookie uint64) (*burst, error) {
 		return nil, &notUnderWayError{cookie}
 	}
 	b := s.all[cookie]
-	s.end(b)
+	s.recycle(b)
 	return b, nil
 }
 
-func (s *burstPool) end(b *burst) {
+func (s *burstPool) recycle(b *burst) {
 	b.sent, b.inUse = false, false
-	s.to[b.BU]--
+	s.inUse[b.BU]--
 	s.free = append(s.free, b)
 }
 
-// Lose gives up what was sent to a builder unit: it will have no outcome any more.
-func (s *burstPool) Lose(bu int) {
+// abandon gives up what was sent to a builder unit: it will have no outcome any more.
+func (s *burstPool) abandon(bu int) {
 	for _, b := range s.all {
 		if b.BU == bu && b.sent {
-			s.end(b)
+			s.recycle(b)
 		}
 	}
 }
@@ -121,31 +121,31 @@ func (s *burstPool) Lose(bu int) {
 // Release says that every MEP below the given one has its outcome, or was put aside.
 func (s *burstPool) Release(below uint64) { s.released = max(s.released, below) }
 
-// overtaken calls each for every burst under way that needs buffers of MEPs below the watermark. A burst whose bytes
+// forEachOvertaken calls each for every burst under way that needs buffers of MEPs below the watermark. A burst whose bytes
 // were moved needs none.
-func (s *burstPool) overtaken(each func(b *burst) (moved bool)) {
+func (s *burstPool) forEachOvertaken(each func(b *burst) (moved bool)) {
 	for _, b := range s.all {
-		if b.sent && b.low < s.released && each(b) {
-			b.low = math.MaxUint64
+		if b.sent && b.lowestMEP < s.released && each(b) {
+			b.lowestMEP = math.MaxUint64
 		}
 	}
 }
 
-// needed is the lowest MEP that is still needed: it has no outcome yet, or the link may still send it again, since the
+// lowestNeeded is the lowest MEP that is still needed: it has no outcome yet, or the link may still send it again, since the
 // response of a write may come after the outcome of the MEP. It looks at every burst: some ten, each of hundreds of
 // parts.
-func (s *burstPool) needed() uint64 {
+func (s *burstPool) lowestNeeded() uint64 {
 	lowest := s.released
 	for _, b := range s.all {
 		if b.inUse {
-			lowest = min(lowest, b.low)
+			lowest = min(lowest, b.lowestMEP)
 		}
 	}
 	return lowest
 }
 
-// tokensIn counts the tokens of a batch.
-func tokensIn(b *tagnet.Batch) (n uint64) {
+// countTokens counts the tokens of a batch.
+func countTokens(b *tagnet.Batch) (n uint64) {
 	for _, mep := range b.MEPs {
 		if mep != tagnet.NoMEP {
 			n++

@@ -14,7 +14,7 @@ import (
 func TestBurstsAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bus := rapid.IntRange(1, 3).Draw(t, "bus")
-		m := &burstModel{s: newBursts(bus), bus: bus}
+		m := &burstModel{s: newBurstPool(bus), bus: bus}
 		t.Repeat(map[string]func(*rapid.T){
 			"send": m.send, "complete": m.complete, "complete nothing": m.nothing, "lose": m.lose, "release": m.release,
 			"overtaken": m.overtaken, "": m.check,
@@ -44,8 +44,8 @@ func (m *burstModel) send(t *rapid.T) {
 			under++
 		}
 	}
-	if m.s.room(bu) != (under < burstsPerBU) {
-		t.Fatalf("room is %v with %d under way", m.s.room(bu), under)
+	if m.s.canOpen(bu) != (under < burstsPerBU) {
+		t.Fatalf("canOpen is %v with %d under way", m.s.canOpen(bu), under)
 	}
 	if under == burstsPerBU {
 		t.Skip("all are under way")
@@ -61,12 +61,12 @@ func (m *burstModel) send(t *rapid.T) {
 			BU:      uint16(bu),
 			Attempt: 3,
 		}
-		b.add(&Transfer{Token: token, Ref: standingRef(bu, slot)}, part)
+		b.add(&Transfer{Token: token, Ref: preGrantedRef(bu, slot)}, part)
 		u.lowest = min(u.lowest, mep)
 	}
-	u.cookie = m.s.send(b)
+	u.cookie = m.s.markSent(b)
 	for _, p := range b.Pieces {
-		if _, attempt, slot := placing.ParseImmediate(p.Imm); attempt != 3 || p.Ref != standingRef(bu, slot) {
+		if _, attempt, slot := placing.ParseImmediate(p.Imm); attempt != 3 || p.Ref != preGrantedRef(bu, slot) {
 			t.Fatalf("%+v", p)
 		}
 	}
@@ -100,7 +100,7 @@ func (m *burstModel) nothing(t *rapid.T) {
 
 func (m *burstModel) lose(t *rapid.T) {
 	bu := rapid.IntRange(0, m.bus-1).Draw(t, "bu")
-	m.s.Lose(bu)
+	m.s.abandon(bu)
 	still := m.sent[:0]
 	for _, u := range m.sent {
 		if u.burst.BU != bu {
@@ -117,7 +117,7 @@ func (m *burstModel) release(t *rapid.T) {
 
 // overtaken moves some of those that need what is released.
 func (m *burstModel) overtaken(t *rapid.T) {
-	m.s.overtaken(func(b *burst) bool {
+	m.s.forEachOvertaken(func(b *burst) bool {
 		for i := range m.sent {
 			if u := &m.sent[i]; u.burst == b && u.lowest < m.released && rapid.Bool().Draw(t, "moved") {
 				u.lowest = 1 << 60
@@ -135,7 +135,7 @@ func (m *burstModel) check(t *rapid.T) {
 	for _, u := range m.sent {
 		want = min(want, u.lowest)
 	}
-	if m.s.needed() != want {
-		t.Fatalf("needed from %d, not %d", m.s.needed(), want)
+	if m.s.lowestNeeded() != want {
+		t.Fatalf("needed from %d, not %d", m.s.lowestNeeded(), want)
 	}
 }

@@ -7,69 +7,69 @@ import (
 	"ringlet/tagnet"
 )
 
-var errLost = errors.New("the link is down")
+var errLinkDown = errors.New("the link is down")
 
-// void tells whether the token of a cycle for a builder unit is withdrawn.
-func (u *Unit) void(cycle uint64, bu int) bool {
+// isWithdrawn tells whether the token of a cycle for a builder unit is withdrawn.
+func (u *Unit) isWithdrawn(cycle uint64, bu int) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.order.Void(cycle, bu)
+	return u.order.IsWithdrawn(cycle, bu)
 }
 
-// withdraw takes the exclusions of builder units that came with tokens.
-func (u *Unit) withdraw(all []tagnet.Withdrawal) {
-	if len(all) == 0 {
+// applyWithdrawals takes the exclusions of builder units that came with tokens.
+func (u *Unit) applyWithdrawals(withdrawals []tagnet.Withdrawal) {
+	if len(withdrawals) == 0 {
 		return
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for _, w := range all {
+	for _, w := range withdrawals {
 		u.order.Withdraw(w)
 	}
-	u.settle()
+	u.confirmQuiesced()
 	u.changed.Broadcast()
 }
 
-// settle tells which exclusions are over here: the builder unit, behind all that was sent to it before, and the
+// confirmQuiesced tells which exclusions are over here: the builder unit, behind all that was sent to it before, and the
 // scheduler. mu is held, which a signal never waits for.
-func (u *Unit) settle() {
-	for x, ok := u.order.Settled(); ok; x, ok = u.order.Settled() {
+func (u *Unit) confirmQuiesced() {
+	for x, ok := u.order.NextQuiesced(); ok; x, ok = u.order.NextQuiesced() {
 		var message [placing.QuiescedSize]byte
-		if u.cfg.Network.Signal(u.cfg.BURanks[x.BU], placing.AppendQuiesced(message[:0], x.Times)) != nil {
+		if u.cfg.Network.Signal(u.cfg.BURanks[x.BU], placing.AppendQuiesced(message[:0], x.Count)) != nil {
 			continue // the link is down, which who watches it is told
 		}
-		if u.cfg.Scheduler.Settle(x.Number) != nil {
+		if u.cfg.Scheduler.ConfirmExclusion(x.Number) != nil {
 			return // the stream is over, which the dispatcher learns
 		}
 	}
 }
 
-func (u *Unit) expendable(bu int) bool { return bu < len(u.cfg.Expendable) && u.cfg.Expendable[bu] }
+func (u *Unit) isExpendable(bu int) bool { return bu < len(u.cfg.Expendable) && u.cfg.Expendable[bu] }
 
-// Lost takes that the link to a rank is down. It reports whether the unit can go on without it.
-func (u *Unit) Lost(rank int) bool {
-	bu, ok := u.byRank[rank]
-	return ok && u.bear(bu, errLost) == nil
+// HandleLinkDown takes that the link to a rank is down. It reports whether the unit can go on without it.
+func (u *Unit) HandleLinkDown(rank int) bool {
+	bu, ok := u.buByRank[rank]
+	return ok && u.tolerateLoss(bu, errLinkDown) == nil
 }
 
-// bear takes an error of the link to a builder unit, and returns it unless the run bears the loss of that.
-func (u *Unit) bear(bu int, err error) error {
-	if !u.expendable(bu) {
+// tolerateLoss takes an error of the link to a builder unit, and returns it unless the run bears the loss of that.
+func (u *Unit) tolerateLoss(bu int, err error) error {
+	if !u.isExpendable(bu) {
 		return err
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.order.Lose(bu)
-	u.bursts.Lose(bu)
-	u.letGo()
-	u.heed(bu)
+	u.order.MarkLost(bu)
+	u.bursts.abandon(bu)
+	u.freeBuffers()
+	u.updateLinkFull(bu)
 	u.changed.Broadcast()
 	return nil
 }
 
-// lost tells whether the link to a builder unit is down.
-func (u *Unit) lost(bu int) bool {
+// isLost tells whether the link to a builder unit is down.
+func (u *Unit) isLost(bu int) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.order.Lost(bu)
+	return u.order.IsLost(bu)
 }

@@ -26,18 +26,18 @@ type fakeNetwork struct {
 	mute       bool                  // no grants at all
 	slots      int                   // of each builder unit, where windows stand; 0: 2
 
-	mu      sync.Mutex
-	stopped map[int]bool // ranks that answer no write
-	kept    []keptWrite  // of these
-	ready   *sync.Cond
-	queue   []func()
-	over    bool
-	sizes   map[[2]uint64]uint32 // announced so far, by rank and MEP
-	written map[uint64][]byte    // by MEP
-	order   []string             // of writes
-	signals int
-	writes  int
-	settled [][2]int // ranks that were told, and of how many exclusions
+	mu       sync.Mutex
+	stopped  map[int]bool // ranks that answer no write
+	kept     []keptWrite  // of these
+	ready    *sync.Cond
+	queue    []func()
+	over     bool
+	sizes    map[[2]uint64]uint32 // announced so far, by rank and MEP
+	written  map[uint64][]byte    // by MEP
+	order    []string             // of writes
+	signals  int
+	writes   int
+	quiesced [][2]int // ranks that were told, and of how many exclusions
 }
 
 func newFakeNetwork() *fakeNetwork {
@@ -91,7 +91,7 @@ func (n *fakeNetwork) Signal(rank int, payload []byte) error {
 	if times, err := placing.ParseQuiesced(payload); err == nil {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		n.settled = append(n.settled, [2]int{rank, int(times)})
+		n.quiesced = append(n.quiesced, [2]int{rank, int(times)})
 		return nil
 	}
 	if placing.ParseWindowRequest(payload) == nil {
@@ -99,7 +99,7 @@ func (n *fakeNetwork) Signal(rank int, payload []byte) error {
 		defer n.mu.Unlock()
 		err := n.signalled()
 		if err == nil {
-			n.stand(rank)
+			n.preGrant(rank)
 		}
 		return err
 	}
@@ -132,7 +132,7 @@ func (n *fakeNetwork) Signal(rank int, payload []byte) error {
 	}
 	message := g.Append(nil)
 	n.push(func() {
-		if err := n.unit.Grant(rank, message); err != nil {
+		if err := n.unit.HandleGrant(rank, message); err != nil {
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			n.order = append(n.order, err.Error()) // no test expects it
@@ -167,7 +167,7 @@ func (n *fakeNetwork) WriteMany(rank int, pieces []link.Piece, cookie uint64) er
 	}
 	k := keptWrite{rank: rank, cookie: cookie, pieces: pieces}
 	for _, p := range pieces {
-		mep, err := n.take(rank, p.Ref, p.Imm)
+		mep, err := n.checkWindow(rank, p.Ref, p.Imm)
 		if err != nil {
 			return err
 		}
@@ -178,7 +178,7 @@ func (n *fakeNetwork) WriteMany(rank int, pieces []link.Piece, cookie uint64) er
 		n.kept = append(n.kept, k)
 		return nil
 	}
-	n.push(func() { n.unit.Completed(rank, cookie, complete()) })
+	n.push(func() { n.unit.HandleCompletion(rank, cookie, complete()) })
 	return nil
 }
 
@@ -191,7 +191,7 @@ type keptWrite struct {
 }
 
 // Move implements Network.
-func (n *fakeNetwork) Move(rank int, cookie uint64, to func(piece int) []byte) bool {
+func (n *fakeNetwork) RelocateWrite(rank int, cookie uint64, to func(piece int) []byte) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, k := range n.kept {
@@ -205,8 +205,8 @@ func (n *fakeNetwork) Move(rank int, cookie uint64, to func(piece int) []byte) b
 	return false
 }
 
-// goOn has a rank that had stopped take what was written to it, which must be as it was.
-func (n *fakeNetwork) goOn(t *testing.T, rank int) {
+// resume has a rank that had stopped take what was written to it, which must be as it was.
+func (n *fakeNetwork) resume(t *testing.T, rank int) {
 	t.Helper()
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -217,26 +217,28 @@ func (n *fakeNetwork) goOn(t *testing.T, rank int) {
 				t.Errorf("the bytes of MEP %d changed while they were under way", k.meps[i])
 			}
 		}
-		n.push(func() { n.unit.Completed(rank, k.cookie, nil) })
+		n.push(func() { n.unit.HandleCompletion(rank, k.cookie, nil) })
 	}
 	n.kept = nil
 }
 
-// take notes which MEP is written, and holds that it goes through the window that was granted for it or that stands.
-func (n *fakeNetwork) take(rank int, ref shmem.Ref, imm uint64) (uint64, error) {
+// checkWindow notes which MEP is written, and holds that it goes through the window that was granted for it or that stands.
+func (n *fakeNetwork) checkWindow(rank int, ref shmem.Ref, imm uint64) (uint64, error) {
 	mep, _, slot := placing.ParseImmediate(imm)
-	if granted := (shmem.Ref{Window: uint32(rank), Gen: mep + 1}); ref != granted && ref != standingRef(rank, slot) {
+	if granted := (shmem.Ref{Window: uint32(rank), Gen: mep + 1}); ref != granted && ref != preGrantedRef(rank, slot) {
 		return 0, fmt.Errorf("slot %d of rank %d is written through %v", slot, rank, ref)
 	}
 	n.order = append(n.order, fmt.Sprintf("MEP %d to rank %d, slot %d", mep, rank, slot))
 	return uint64(mep), nil
 }
 
-// standingRef is the window that a rank grants in a slot.
-func standingRef(rank int, slot uint32) shmem.Ref { return shmem.Ref{Window: slot, Gen: uint32(rank)} }
+// preGrantedRef is the window that a rank grants in a slot.
+func preGrantedRef(rank int, slot uint32) shmem.Ref {
+	return shmem.Ref{Window: slot, Gen: uint32(rank)}
+}
 
-// stand answers a question for standing grants.
-func (n *fakeNetwork) stand(rank int) {
+// preGrant answers a question for standing grants.
+func (n *fakeNetwork) preGrant(rank int) {
 	if n.mute {
 		return
 	}
@@ -244,11 +246,11 @@ func (n *fakeNetwork) stand(rank int) {
 	for first := 0; first < slots; first += placing.MaxPreGrants {
 		m := placing.PreGrants{First: uint32(first)}
 		for i := range min(placing.MaxPreGrants, slots-first) {
-			m.Refs = append(m.Refs, placing.Ref(standingRef(rank, uint32(first+i))))
+			m.Refs = append(m.Refs, placing.Ref(preGrantedRef(rank, uint32(first+i))))
 		}
 		message := m.Append(nil)
 		n.push(func() {
-			if err := n.unit.Standing(rank, message); err != nil {
+			if err := n.unit.HandlePreGrants(rank, message); err != nil {
 				n.mu.Lock()
 				defer n.mu.Unlock()
 				n.order = append(n.order, err.Error()) // no test expects it

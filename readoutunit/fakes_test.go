@@ -58,7 +58,7 @@ func newRig(t *testing.T, src source.Source, change func(*rig, *Config)) *rig {
 		cfg.Retention = newRetention(t, cfg.Streams, src.MaxBlock(), 16)
 	}
 	if cfg.Order == nil {
-		cfg.Order = NewShift(cfg.RU, InOrder(cfg.RUs, len(cfg.BURanks)), len(cfg.BURanks), cfg.Slots, !cfg.Free)
+		cfg.Order = NewShift(cfg.RU, SeatsInOrder(cfg.RUs, len(cfg.BURanks)), len(cfg.BURanks), cfg.Slots, !cfg.Free)
 	}
 	r.unit = New(cfg)
 	r.net.unit = r.unit
@@ -89,7 +89,7 @@ func (r *rig) close() {
 	}
 }
 
-var patience = patiently.Long
+var timeout = patiently.Long
 
 // failure waits for the unit's Fail.
 func (r *rig) failure() error {
@@ -100,7 +100,7 @@ func (r *rig) failure() error {
 // until waits for a condition that the network's or the scheduler's progress brings about.
 func (r *rig) until(what string, ok func() bool) {
 	r.t.Helper()
-	limit := time.After(patience)
+	limit := time.After(timeout)
 	for !ok() {
 		select {
 		case err := <-r.failed:
@@ -128,9 +128,9 @@ type fakeScheduler struct {
 	refuse   error // outcome of Update
 	broken   error // outcome of Next once tokens is closed; nil is io.EOF
 
-	mu      sync.Mutex
-	updates []tagnet.Update
-	settled []uint64
+	mu       sync.Mutex
+	updates  []tagnet.Update
+	quiesced []uint64
 }
 
 func newFakeScheduler() *fakeScheduler {
@@ -145,10 +145,10 @@ func (s *fakeScheduler) Update(u tagnet.Update) error {
 	return s.refuse
 }
 
-func (s *fakeScheduler) Settle(exclusion uint64) error {
+func (s *fakeScheduler) ConfirmExclusion(exclusion uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.settled = append(s.settled, exclusion)
+	s.quiesced = append(s.quiesced, exclusion)
 	notify(s.progress)
 	return s.refuse
 }

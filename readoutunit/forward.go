@@ -9,33 +9,33 @@ import (
 	"ringlet/tagnet"
 )
 
-var errNoRing = errors.New("a tag came where tags do not pass from unit to unit")
+var errNoTagRing = errors.New("a tag came where tags do not pass from unit to unit")
 
-// launch takes the tags that came with tokens, which set out here.
-func (u *Unit) launch(t *tagnet.Tokens) error {
+// launchTags takes the tags that came with tokens, which set out here.
+func (u *Unit) launchTags(t *tagnet.Tokens) error {
 	for i := range t.Tags {
-		if err := u.accept(&t.Tags[i]); err != nil {
+		if err := u.acceptTag(&t.Tags[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Tag takes a signal of kind placing.KindTag from a readout unit. An error says what was wrong with it; it had no
+// HandleTag takes a signal of kind placing.KindTag from a readout unit. An error says what was wrong with it; it had no
 // effect. A tag that contradicts the tokens ends the unit as well: it would never get back to the scheduler, and the
 // ring stand still.
-func (u *Unit) Tag(ru int, payload []byte) error {
-	err := u.tag(ru, payload)
+func (u *Unit) HandleTag(ru int, payload []byte) error {
+	err := u.handleTag(ru, payload)
 	var wrong *tagError
 	if errors.As(err, &wrong) {
 		u.fail(err)
 	}
-	return u.count(err)
+	return u.countRefusal(err)
 }
 
-func (u *Unit) tag(ru int, payload []byte) error {
-	var room [placing.MaxTagWords]uint64
-	words, err := placing.ParseTag(&room, payload)
+func (u *Unit) handleTag(ru int, payload []byte) error {
+	var buf [placing.MaxTagWords]uint64
+	words, err := placing.ParseTag(&buf, payload)
 	if err != nil {
 		return err
 	}
@@ -47,30 +47,30 @@ func (u *Unit) tag(ru int, payload []byte) error {
 		return fmt.Errorf("readout unit %d passed on a tag of MEP %d, and tags come only from the readout unit before "+
 			"this one", ru, t.MEP)
 	}
-	return u.accept(&t)
+	return u.acceptTag(&t)
 }
 
-// accept gives a tag to the order.
-func (u *Unit) accept(t *tagnet.Tag) error {
-	if u.ring == nil {
-		return errNoRing
+// acceptTag gives a tag to the order.
+func (u *Unit) acceptTag(t *tagnet.Tag) error {
+	if u.tagOrder == nil {
+		return errNoTagRing
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if err := u.ring.Tag(t); err != nil {
+	if err := u.tagOrder.AddTag(t); err != nil {
 		return err
 	}
 	u.changed.Broadcast()
 	return nil
 }
 
-// forward passes on the tags that this unit is done with.
-func (u *Unit) forward() error {
+// forwardTags passes on the tags that this unit is done with.
+func (u *Unit) forwardTags() error {
 	for {
 		var t tagnet.Tag
 		u.mu.Lock()
-		err := u.wait(func() (ok bool) {
-			t, ok = u.ring.Forward()
+		err := u.waitFor(func() (ok bool) {
+			t, ok = u.tagOrder.NextForward()
 			return ok
 		})
 		u.mu.Unlock()

@@ -13,38 +13,38 @@ import (
 	"ringlet/tagnet"
 )
 
-// onward is what comes after a readout unit in the ring.
-type onward struct {
+// forwarded is what comes after a readout unit in the ring.
+type forwarded struct {
 	mu   sync.Mutex
 	tags []tagnet.Tag
 	err  error
 }
 
-func (o *onward) take(t *tagnet.Tag) error {
+func (o *forwarded) add(t *tagnet.Tag) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.tags = append(o.tags, *t)
 	return o.err
 }
 
-func (o *onward) len() int {
+func (o *forwarded) len() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.tags)
 }
 
-// tagOf is the signal by which a tag comes.
-func tagOf(t tagnet.Tag) []byte { return placing.AppendTag(nil, t.AppendWords(nil)) }
+// encodeTag is the signal by which a tag comes.
+func encodeTag(t tagnet.Tag) []byte { return placing.AppendTag(nil, t.AppendWords(nil)) }
 
 // TestRunInARing takes the second of three units through three MEPs: it sends when the tags come, and passes each on
 // with its bit.
 func TestRunInARing(t *testing.T) {
-	var on onward
+	var on forwarded
 	r := newRig(t, generator(t, 1), func(_ *rig, c *Config) {
-		c.RU, c.RUs, c.Order, c.Forward = 1, 3, newTagRing(1, 3, 2, true), on.take
+		c.RU, c.RUs, c.Order, c.Forward = 1, 3, newTagRing(1, 3, 2, true), on.add
 	})
 	r.until("the end of the input", func() bool { return r.sched.last().End })
-	r.sched.send(0, 0, []tagnet.Token{tok(0, 0), tok(1, 1), tok(2, 0)})
+	r.sched.send(0, 0, []tagnet.Token{newToken(0, 0), newToken(1, 1), newToken(2, 0)})
 	r.until("the tokens", func() bool { return r.unit.Stats().Tokens == 3 })
 	if n := r.net.wrote(); n > 0 {
 		t.Fatalf("%d MEPs were written without a tag", n)
@@ -57,7 +57,7 @@ func TestRunInARing(t *testing.T) {
 			Attempt: 1,
 		}
 		tag.Served.Add(0)
-		if err := r.unit.Tag(0, tagOf(tag)); err != nil {
+		if err := r.unit.HandleTag(0, encodeTag(tag)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -80,11 +80,11 @@ func TestRunInARing(t *testing.T) {
 
 // TestLaunchedTags holds that the first unit takes its tags from the scheduler, and lets go of what is withdrawn.
 func TestLaunchedTags(t *testing.T) {
-	var on onward
-	r := newRig(t, generator(t, 1), func(_ *rig, c *Config) { c.Order, c.Forward = newTagRing(0, 3, 2, false), on.take })
+	var on forwarded
+	r := newRig(t, generator(t, 1), func(_ *rig, c *Config) { c.Order, c.Forward = newTagRing(0, 3, 2, false), on.add })
 	r.until("the end of the input", func() bool { return r.sched.last().End })
 	r.sched.tokens <- tagnet.Tokens{
-		Batch:     *batch(0, []tagnet.Token{tok(0, 0), tok(1, 1), none}),
+		Batch:     *batch(0, []tagnet.Token{newToken(0, 0), newToken(1, 1), none}),
 		State:     tagnet.Running,
 		Tags:      []tagnet.Tag{{Place: 0, MEP: 0, Attempt: 1}, {Place: 1, MEP: 1, Slot: 1, Attempt: 1}},
 		Withdrawn: []tagnet.Withdrawal{{BU: 0, Before: 1}},
@@ -96,9 +96,9 @@ func TestLaunchedTags(t *testing.T) {
 	if s := r.unit.Stats(); s.Writes != 1 || s.Open != 0 || r.net.signals != 1 {
 		t.Errorf("%+v, %d signals", s, r.net.signals)
 	}
-	if want := [][2]int{{r.unit.cfg.BURanks[0], 1}}; !slices.Equal(r.net.settled, want) ||
-		!slices.Equal(r.sched.settled, []uint64{0}) {
-		t.Errorf("the builder unit was told %v, not %v, and the scheduler %v", r.net.settled, want, r.sched.settled)
+	if want := [][2]int{{r.unit.cfg.BURanks[0], 1}}; !slices.Equal(r.net.quiesced, want) ||
+		!slices.Equal(r.sched.quiesced, []uint64{0}) {
+		t.Errorf("the builder unit was told %v, not %v, and the scheduler %v", r.net.quiesced, want, r.sched.quiesced)
 	}
 }
 
@@ -113,12 +113,12 @@ func TestTagsRefused(t *testing.T) {
 		"nothing":            {0, nil, "0 bytes"},
 		"two words":          {0, placing.AppendTag(nil, []uint64{1, 2}), "2 words that are no tag"},
 		"two tags":           {0, placing.AppendTag(nil, good.AppendWords(good.AppendWords(nil))), "6 words that are no tag"},
-		"from the one after": {2, tagOf(good), "tags come only from the readout unit before this one"},
+		"from the one after": {2, encodeTag(good), "tags come only from the readout unit before this one"},
 	} {
 		r := newRig(t, generator(t, 1), func(_ *rig, c *Config) {
-			c.RU, c.RUs, c.Order, c.Forward = 1, 3, newTagRing(1, 3, 2, true), (&onward{}).take
+			c.RU, c.RUs, c.Order, c.Forward = 1, 3, newTagRing(1, 3, 2, true), (&forwarded{}).add
 		})
-		if err := r.unit.Tag(tc.from, tc.payload); err == nil || !strings.Contains(err.Error(), tc.says) {
+		if err := r.unit.HandleTag(tc.from, tc.payload); err == nil || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if n := r.unit.Stats().Refused; n != 1 {
@@ -127,7 +127,7 @@ func TestTagsRefused(t *testing.T) {
 		r.close()
 	}
 	r := newRig(t, generator(t, 1), func(_ *rig, c *Config) { c.RU, c.RUs = 1, 3 })
-	if err := r.unit.Tag(0, tagOf(good)); !errors.Is(err, errNoRing) {
+	if err := r.unit.HandleTag(0, encodeTag(good)); !errors.Is(err, errNoTagRing) {
 		t.Errorf("without a ring: %v", err)
 	}
 }
@@ -136,7 +136,7 @@ func TestTagsRefused(t *testing.T) {
 func TestTagNotPassedOn(t *testing.T) {
 	gone := errors.New("it is gone")
 	r := newRig(t, generator(t, 1), func(_ *rig, c *Config) {
-		c.Order, c.Forward = newTagRing(0, 3, 2, true), (&onward{err: gone}).take
+		c.Order, c.Forward = newTagRing(0, 3, 2, true), (&forwarded{err: gone}).add
 	})
 	tag := tagnet.Tag{Place: 0, MEP: 0, Attempt: 1}
 	tag.Served.Add(0)
@@ -164,14 +164,14 @@ func stopped(t *testing.T, forward func(*tagnet.Tag) error) *Unit {
 // TestTagsNobodyWants holds that tags still under way when the scheduler has finished are no failure of the unit that
 // ends the ring.
 func TestTagsNobodyWants(t *testing.T) {
-	on := onward{err: io.EOF}
-	u := stopped(t, on.take)
+	on := forwarded{err: io.EOF}
+	u := stopped(t, on.add)
 	tag := tagnet.Tag{Place: 0, MEP: 0, Attempt: 1}
 	tag.Served.Add(0)
-	if err := u.accept(&tag); err != nil {
+	if err := u.acceptTag(&tag); err != nil {
 		t.Fatal(err)
 	}
-	if err := u.forward(); err != nil || on.len() != 1 {
+	if err := u.forwardTags(); err != nil || on.len() != 1 {
 		t.Errorf("%v, %d tags", err, on.len())
 	}
 }
@@ -180,13 +180,13 @@ func TestTagsNobodyWants(t *testing.T) {
 // a word.
 func TestTagThatContradictsEndsTheUnit(t *testing.T) {
 	r := newRig(t, generator(t, 1), func(_ *rig, c *Config) {
-		c.RU, c.RUs, c.Order, c.Forward = 1, 3, newTagRing(1, 3, 2, true), (&onward{}).take
+		c.RU, c.RUs, c.Order, c.Forward = 1, 3, newTagRing(1, 3, 2, true), (&forwarded{}).add
 	})
 	r.until("the end of the input", func() bool { return r.sched.last().End })
-	r.sched.send(0, 0, []tagnet.Token{tok(0, 0), none, none})
+	r.sched.send(0, 0, []tagnet.Token{newToken(0, 0), none, none})
 	r.until("the token", func() bool { return r.unit.Stats().Tokens == 1 })
 	var wrong *tagError
-	if err := r.unit.Tag(0, tagOf(tagnet.Tag{Place: 0, MEP: 1, Attempt: 1})); !errors.As(err, &wrong) {
+	if err := r.unit.HandleTag(0, encodeTag(tagnet.Tag{Place: 0, MEP: 1, Attempt: 1})); !errors.As(err, &wrong) {
 		t.Error(err)
 	}
 	if err := r.failure(); !errors.As(err, &wrong) || wrong.Tag.MEP != 1 {
@@ -206,29 +206,29 @@ func TestWithdrawnBeforeItIsSent(t *testing.T) {
 		"its place is forgotten": {{none, none, none}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			u := stopped(t, (&onward{}).take)
+			u := stopped(t, (&forwarded{}).add)
 			u.cfg.Scheduler = newFakeScheduler()
 			err := errors.Join(
-				u.order.Cycle(batch(0, []tagnet.Token{tok(0, 0), none, none}), 0),
-				u.order.Grant(0, &placing.Grant{MEP: 0, Attempt: 1, Length: 4}),
-				u.accept(&tagnet.Tag{Place: 0, MEP: 0, Attempt: 1}),
+				u.order.AddCycle(batch(0, []tagnet.Token{newToken(0, 0), none, none}), 0),
+				u.order.ApplyGrant(0, &placing.Grant{MEP: 0, Attempt: 1, Length: 4}),
+				u.acceptTag(&tagnet.Tag{Place: 0, MEP: 0, Attempt: 1}),
 			)
-			turn, n, wrong := u.await()
-			if err != nil || wrong != nil || turn != Send {
-				t.Fatal(err, wrong, turn)
+			action, n, wrong := u.awaitAction()
+			if err != nil || wrong != nil || action != Send {
+				t.Fatal(err, wrong, action)
 			}
-			u.withdraw([]tagnet.Withdrawal{{BU: 0, Before: 1}})
+			u.applyWithdrawals([]tagnet.Withdrawal{{BU: 0, Before: 1}})
 			for _, c := range next {
-				if err := u.order.Cycle(batch(1, c), 0); err != nil {
+				if err := u.order.AddCycle(batch(1, c), 0); err != nil {
 					t.Fatal(err)
 				}
 			}
 			var p phase
-			if err := u.send(&p, n); err != nil || p.parts > 0 {
+			if err := u.sendBurst(&p, n); err != nil || p.parts > 0 {
 				t.Error(err, p.parts)
 			}
-			if tag, ok := u.ring.Forward(); u.order.Open() != 0 || !ok || tag.Served.Len() != 0 {
-				t.Errorf("%d open; %v %+v", u.order.Open(), ok, tag)
+			if tag, ok := u.tagOrder.NextForward(); u.order.OpenTransfers() != 0 || !ok || tag.Served.Len() != 0 {
+				t.Errorf("%d open; %v %+v", u.order.OpenTransfers(), ok, tag)
 			}
 		})
 	}
@@ -244,17 +244,17 @@ func TestTagRingAllocatesNothing(t *testing.T) {
 		b.Reset(mep, 1)
 		b.MEPs, b.Slots = append(b.MEPs, mep), append(b.Slots, 1<<24)
 		tag := tagnet.Tag{Place: mep, MEP: mep, Attempt: 1}
-		if err := errors.Join(r.Cycle(&b, 0), r.Tag(&tag), r.Grant(0,
+		if err := errors.Join(r.AddCycle(&b, 0), r.AddTag(&tag), r.ApplyGrant(0,
 			&placing.Grant{MEP: mep, Attempt: 1, Length: 4})); err != nil {
 			t.Fatal(err)
 		}
-		_, n := r.Turn()
+		_, n := r.NextAction()
 		places = r.Serve(n, 1, places[:0])
 		if err := r.Complete(places); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {
-			r.Forward()
+			r.NextForward()
 		}
 		mep++
 	}

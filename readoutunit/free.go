@@ -19,10 +19,10 @@ type Free struct {
 	// Places to be served, in the order they were granted: in all, and by builder unit. One that was served by the one
 	// is passed over in the other.
 	granted fifo
-	to      []fifo
+	perBU   []fifo
 
-	full   []bool // by builder unit: the link to it takes nothing
-	passed []bool // by builder unit: granted lacks places of it, which were passed over; to has them
+	linkFull   []bool // by builder unit: the link to it takes nothing
+	passedOver []bool // by builder unit: granted lacks places of it, which were passed over; perBU has them
 }
 
 // fifo is a queue of places.
@@ -33,20 +33,20 @@ type fifo struct {
 
 func (q *fifo) push(n uint64) { q.places = append(q.places, n) }
 
-// first is the first one of the queue that is wanted; those before it are dropped.
-func (q *fifo) first(wanted func(n uint64) bool) (uint64, bool) {
+// firstWanted is the first one of the queue that is wanted; those before it are dropped.
+func (q *fifo) firstWanted(wanted func(n uint64) bool) (uint64, bool) {
 	for q.head < len(q.places) {
 		if n := q.places[q.head]; wanted(n) {
 			return n, true
 		}
-		q.drop()
+		q.dropFirst()
 	}
 	q.places, q.head = q.places[:0], 0
 	return 0, false
 }
 
-// drop drops the first one.
-func (q *fifo) drop() {
+// dropFirst drops the first one.
+func (q *fifo) dropFirst() {
 	q.head++
 	// Moving the rest only when it is the smaller half makes a move per place, in the mean.
 	if 2*q.head >= len(q.places) {
@@ -57,10 +57,10 @@ func (q *fifo) drop() {
 // newFree makes the order of a readout unit for bus builder units with the given number of slots each.
 func newFree(bus, slots int) *Free {
 	f := &Free{
-		Transfers: newTransfers(bus, slots),
-		to:        make([]fifo, bus),
-		full:      make([]bool, bus),
-		passed:    make([]bool, bus),
+		Transfers:  newTransfers(bus, slots),
+		perBU:      make([]fifo, bus),
+		linkFull:   make([]bool, bus),
+		passedOver: make([]bool, bus),
 	}
 	for b := range bus {
 		f.visits = append(f.visits, b)
@@ -76,100 +76,102 @@ func NewPulled(bus, slots int) *Free {
 }
 
 // Visits implements Order.
-func (f *Free) Visits() []int { return f.visits }
+func (f *Free) VisitOrder() []int { return f.visits }
 
 // Cycle implements Order.
-func (f *Free) Cycle(b *tagnet.Batch, i int) error {
-	err := f.cycle(b, i, f.end())
-	if err == nil && f.Stands() {
-		for n := f.end() - uint64(f.width); n < f.end(); n++ {
-			f.serve(n)
+func (f *Free) AddCycle(b *tagnet.Batch, i int) error {
+	err := f.addCycle(b, i, f.nextPlace())
+	if err == nil && f.PreGranted() {
+		for n := f.nextPlace() - uint64(f.width); n < f.nextPlace(); n++ {
+			f.enqueue(n)
 		}
 	}
 	return err
 }
 
 // Grant implements Order.
-func (f *Free) Grant(bu int, g *placing.Grant) error {
-	n, err := f.grant(bu, g)
+func (f *Free) ApplyGrant(bu int, g *placing.Grant) error {
+	n, err := f.applyGrant(bu, g)
 	if err == nil && n != noPlace {
-		f.serve(n)
+		f.enqueue(n)
 	}
 	return err
 }
 
 // Standing implements Order.
-func (f *Free) Standing(bu int, m *placing.PreGrants) error { return f.stand(bu, m, f.serve) }
+func (f *Free) ApplyPreGrants(bu int, m *placing.PreGrants) error {
+	return f.applyPreGrants(bu, m, f.enqueue)
+}
 
-// serve queues a transfer that is granted.
-func (f *Free) serve(n uint64) {
-	if t := f.At(n); t.Stage == stageGranted {
+// enqueue queues a transfer that is granted.
+func (f *Free) enqueue(n uint64) {
+	if t := f.TransferAt(n); t.Stage == stageGranted {
 		f.granted.push(n)
-		f.to[t.BU].push(n)
+		f.perBU[t.BU].push(n)
 	}
 }
 
-// waits tells that the transfer at a place was granted, and neither sent nor withdrawn since.
-func (f *Free) waits(n uint64) bool { return n >= f.base && f.At(n).Stage == stageGranted }
+// isWaiting tells that the transfer at a place was granted, and neither sent nor withdrawn since.
+func (f *Free) isWaiting(n uint64) bool { return n >= f.base && f.TransferAt(n).Stage == stageGranted }
 
-// mayGo tells that a transfer waits, and not for a link.
-func (f *Free) mayGo(n uint64) bool {
-	if !f.waits(n) {
+// isSendable tells that a transfer waits, and not for a link.
+func (f *Free) isSendable(n uint64) bool {
+	if !f.isWaiting(n) {
 		return false
 	}
-	bu := f.At(n).BU
-	f.passed[bu] = f.passed[bu] || f.full[bu]
-	return !f.full[bu]
+	bu := f.TransferAt(n).BU
+	f.passedOver[bu] = f.passedOver[bu] || f.linkFull[bu]
+	return !f.linkFull[bu]
 }
 
-// oldest is the oldest transfer to a builder unit that waits.
-func (f *Free) oldest(bu int) (uint64, bool) { return f.to[bu].first(f.waits) }
+// oldestWaiting is the oldest transfer to a builder unit that waits.
+func (f *Free) oldestWaiting(bu int) (uint64, bool) { return f.perBU[bu].firstWanted(f.isWaiting) }
 
 // Full implements Order.
-func (f *Free) Full(bu int, full bool) {
-	f.full[bu] = full
-	f.rejoin(bu)
+func (f *Free) SetLinkFull(bu int, full bool) {
+	f.linkFull[bu] = full
+	f.requeue(bu)
 }
 
-// rejoin puts a builder unit that was passed over behind the others: its oldest transfer, for all.
-func (f *Free) rejoin(bu int) {
-	if !f.passed[bu] || f.full[bu] {
+// requeue puts a builder unit that was passed over behind the others: its oldest transfer, for all.
+func (f *Free) requeue(bu int) {
+	if !f.passedOver[bu] || f.linkFull[bu] {
 		return
 	}
-	n, more := f.oldest(bu)
-	if f.passed[bu] = more; more {
+	n, more := f.oldestWaiting(bu)
+	if f.passedOver[bu] = more; more {
 		f.granted.push(n)
 	}
 }
 
 // Turn implements Order.
-func (f *Free) Turn() (Turn, uint64) {
-	if n, ok := f.granted.first(f.mayGo); ok {
-		n, _ = f.oldest(int(f.At(n).BU))
+func (f *Free) NextAction() (Action, uint64) {
+	if n, ok := f.granted.firstWanted(f.isSendable); ok {
+		n, _ = f.oldestWaiting(int(f.TransferAt(n).BU))
 		return Send, n
 	}
-	for bu, full := range f.full {
-		if _, ok := f.oldest(bu); full && ok {
-			return ForRoom, 0
+	for bu, full := range f.linkFull {
+		if _, ok := f.oldestWaiting(bu); full && ok {
+			return WaitLink, 0
 		}
 	}
-	if f.Open() > 0 {
-		return ForGrant, 0
+	if f.OpenTransfers() > 0 {
+		return WaitGrant, 0
 	}
-	return ForToken, 0
+	return WaitToken, 0
 }
 
 // Serve implements Order.
 func (f *Free) Serve(n uint64, most int, places []uint64) []uint64 {
-	bu := int(f.At(n).BU)
-	for ok := true; ok && most > 0; n, ok = f.oldest(bu) {
-		f.write(n)
+	bu := int(f.TransferAt(n).BU)
+	for ok := true; ok && most > 0; n, ok = f.oldestWaiting(bu) {
+		f.markSent(n)
 		places = append(places, n)
 		most--
 	}
-	f.rejoin(bu)
+	f.requeue(bu)
 	return places
 }
 
 // Passed implements Order; there are no phases.
-func (f *Free) Passed(int) {}
+func (f *Free) AdvancePhase(int) {}

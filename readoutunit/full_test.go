@@ -11,14 +11,14 @@ import (
 	"ringlet/tagnet"
 )
 
-// eight makes a rig of eight builder units, at ranks 1 to 8, with so many slots and buffers, in no order. The first one
+// newRigOfEight makes a rig of eight builder units, at ranks 1 to 8, with so many slots and buffers, in no order. The first one
 // has stopped.
-func eight(t *testing.T, blocks, slots, buffers int) *rig {
+func newRigOfEight(t *testing.T, blocks, slots, buffers int) *rig {
 	t.Helper()
 	return newRig(t, &scripted{blocks: blocks, end: io.EOF, size: 64}, func(r *rig, c *Config) {
 		c.BURanks, c.Slots = []int{1, 2, 3, 4, 5, 6, 7, 8}, slots
 		free := newFree(8, slots)
-		free.Stand()
+		free.EnablePreGranted()
 		c.Order, c.Retention = free, newRetention(t, 1, 64, buffers)
 		r.net.slots, r.net.stopped = slots, map[int]bool{1: true}
 	})
@@ -28,20 +28,20 @@ func eight(t *testing.T, blocks, slots, buffers int) *rig {
 // the others get what they have tokens for. What went to the stopped one waits, is bounded, and goes when it goes on.
 func TestFullLinkHoldsUpNobody(t *testing.T) {
 	const cycles, slots = 8*burstsPerBU + 40, 600
-	r := eight(t, 8*cycles, slots, 16*cycles) // the reader waits for an eighth of them
+	r := newRigOfEight(t, 8*cycles, slots, 16*cycles) // the reader waits for an eighth of them
 	r.until("all MEPs", func() bool { return r.sched.last().Read == 8*cycles })
 	for c := range uint64(cycles) { // each alone: so each part is a write of its own
 		var tokens []tagnet.Token
 		for bu := range uint64(8) {
-			tokens = append(tokens, tok(8*c+bu, uint32(c)))
+			tokens = append(tokens, newToken(8*c+bu, uint32(c)))
 		}
 		r.sched.send(c, 0, tokens)
 		r.until("the writes of seven builder units", func() bool { return r.unit.Stats().Writes == 7*(c+1) })
 	}
 	if s := r.unit.Stats(); len(r.net.kept) != burstsPerBU || s.LinksFull != 1 {
-		t.Errorf("%d writes are under way to the builder unit that stands: %+v", len(r.net.kept), s)
+		t.Errorf("%d writes are under way to the builder unit that has stopped: %+v", len(r.net.kept), s)
 	}
-	r.net.goOn(t, 1)
+	r.net.resume(t, 1)
 	r.until("all writes", func() bool { return r.unit.Stats().Writes == 8*cycles })
 }
 
@@ -49,11 +49,11 @@ func TestFullLinkHoldsUpNobody(t *testing.T) {
 // scheduler says that it is held up. Its bytes stay as they are until it goes on.
 func TestStoppedBuilderKeepsNoBuffers(t *testing.T) {
 	const meps, slots, buffers = 8 * 50, 64, 24
-	r := eight(t, meps, slots, buffers)
+	r := newRigOfEight(t, meps, slots, buffers)
 	r.until("the first MEPs", func() bool { return r.sched.last().Read >= 8 })
 	var tokens []tagnet.Token
 	for bu := range uint64(8) {
-		tokens = append(tokens, tok(bu, 0))
+		tokens = append(tokens, newToken(bu, 0))
 	}
 	r.sched.send(0, 0, tokens)
 	r.until("the writes of seven builder units", func() bool { return r.unit.Stats().Writes == 7 })
@@ -64,7 +64,7 @@ func TestStoppedBuilderKeepsNoBuffers(t *testing.T) {
 		r.sched.tokens <- t
 		r.until("the next MEPs", func() bool { return r.sched.last().Read >= min(meps, mep+7) })
 		for i := range tokens[1:] {
-			tokens[1+i] = tok(mep, uint32(cycle%slots))
+			tokens[1+i] = newToken(mep, uint32(cycle%slots))
 			mep++
 		}
 		r.sched.tokens <- tagnet.Tokens{
@@ -78,7 +78,7 @@ func TestStoppedBuilderKeepsNoBuffers(t *testing.T) {
 	if s := r.unit.Stats(); s.WritesMoved != 1 || s.RetainedHigh > buffers*64*2 {
 		t.Errorf("%+v", s)
 	}
-	r.net.goOn(t, 1)
+	r.net.resume(t, 1)
 	r.until("all writes", func() bool { return r.unit.Stats().Writes == mep })
 }
 
@@ -96,7 +96,7 @@ func TestFullAgainstModel(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){"grant": m.grant, "serve": m.serve, "full": m.turn, "": m.check})
 		for bu := range bus {
 			m.full[bu] = false
-			m.f.Full(bu, false)
+			m.f.SetLinkFull(bu, false)
 		}
 		for m.waiting() {
 			m.check(t)
@@ -125,11 +125,11 @@ func (m *fullModel) grant(t *rapid.T) {
 		t.Skip("all slots are taken")
 	}
 	tokens, slot := slices.Repeat([]tagnet.Token{none}, len(m.wait)), uint32(m.slot[bu]%64)
-	tokens[bu] = tok(m.cycle, slot)
-	if err := m.f.Cycle(batch(m.cycle, tokens), 0); err != nil {
+	tokens[bu] = newToken(m.cycle, slot)
+	if err := m.f.AddCycle(batch(m.cycle, tokens), 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.f.Grant(bu, &placing.Grant{
+	if err := m.f.ApplyGrant(bu, &placing.Grant{
 		MEP:     m.cycle,
 		Slot:    slot,
 		Attempt: 1,
@@ -146,14 +146,14 @@ func (m *fullModel) grant(t *rapid.T) {
 
 // serve does what Turn says, and has its outcome.
 func (m *fullModel) serve(t *rapid.T) {
-	turn, n := m.f.Turn()
-	if turn != Send {
-		t.Skip(turn)
+	action, n := m.f.NextAction()
+	if action != Send {
+		t.Skip(action)
 	}
-	bu := m.f.At(n).BU
+	bu := m.f.TransferAt(n).BU
 	places := m.f.Serve(n, rapid.IntRange(1, 3).Draw(t, "most"), nil)
 	for i, n := range places {
-		if mep := m.f.At(n).MEP; m.f.At(n).BU != bu || mep != m.wait[bu][i] {
+		if mep := m.f.TransferAt(n).MEP; m.f.TransferAt(n).BU != bu || mep != m.wait[bu][i] {
 			t.Fatalf("MEP %d is served where %v wait", mep, m.wait[bu])
 		}
 	}
@@ -166,25 +166,25 @@ func (m *fullModel) serve(t *rapid.T) {
 func (m *fullModel) turn(t *rapid.T) {
 	bu := rapid.IntRange(0, len(m.wait)-1).Draw(t, "bu")
 	m.full[bu] = !m.full[bu]
-	m.f.Full(bu, m.full[bu])
+	m.f.SetLinkFull(bu, m.full[bu])
 }
 
 func (m *fullModel) check(t *rapid.T) {
-	want := ForToken
+	want := WaitToken
 	for bu, w := range m.wait {
 		if len(w) > 0 && !m.full[bu] {
 			want = Send
-		} else if len(w) > 0 && want == ForToken {
-			want = ForRoom
+		} else if len(w) > 0 && want == WaitToken {
+			want = WaitLink
 		}
 	}
-	turn, n := m.f.Turn()
-	if turn != want {
-		t.Fatalf("the unit %s, with %v waiting and %v full", turn, m.wait, m.full)
+	action, n := m.f.NextAction()
+	if action != want {
+		t.Fatalf("the unit %s, with %v waiting and %v full", action, m.wait, m.full)
 	}
-	if turn == Send {
-		if bu := m.f.At(n).BU; m.full[bu] || m.f.At(n).MEP != m.wait[bu][0] {
-			t.Fatalf("MEP %d to builder unit %d is named, with %v waiting and %v full", m.f.At(n).MEP, bu, m.wait, m.full)
+	if action == Send {
+		if bu := m.f.TransferAt(n).BU; m.full[bu] || m.f.TransferAt(n).MEP != m.wait[bu][0] {
+			t.Fatalf("MEP %d to builder unit %d is named, with %v waiting and %v full", m.f.TransferAt(n).MEP, bu, m.wait, m.full)
 		}
 	}
 	if most := 2*len(m.wait)*64 + 64; len(m.f.granted.places) > 2*most {

@@ -12,18 +12,18 @@ import (
 // liveScheduler is what a readout unit with live sources needs of TagNet besides: the scheduler decides which events a
 // MEP has.
 type liveScheduler interface {
-	// Reach tells how far the live data go; it does not wait.
-	Reach(tagnet.Reach) error
+	// ReportReach tells how far the live data go; it does not wait.
+	ReportReach(tagnet.Reach) error
 }
 
-// reach tells the scheduler how far the live data go. That a conversation is over its other methods tell.
-func (u *Unit) reach(r live.Reach) {
+// reportReach tells the scheduler how far the live data go. That a conversation is over its other methods tell.
+func (u *Unit) reportReach(r live.Reach) {
 	sched, ok := u.cfg.Scheduler.(liveScheduler)
 	if !ok {
 		u.fail(fmt.Errorf("a live source needs a scheduler that cuts, and this one is a %T", u.cfg.Scheduler))
 		return
 	}
-	_ = sched.Reach(tagnet.Reach{
+	_ = sched.ReportReach(tagnet.Reach{
 		From:    r.From,
 		To:      r.To,
 		Flush:   r.Flush,
@@ -32,8 +32,8 @@ func (u *Unit) reach(r live.Reach) {
 	})
 }
 
-// cut tells the source which events further MEPs have, and which have their outcome.
-func (u *Unit) cut(t *tagnet.Tokens) {
+// applyCuts tells the source which events further MEPs have, and which have their outcome.
+func (u *Unit) applyCuts(t *tagnet.Tokens) {
 	if u.live == nil {
 		return
 	}
@@ -42,11 +42,11 @@ func (u *Unit) cut(t *tagnet.Tokens) {
 		for i, c := range t.Cuts {
 			cuts[i] = live.Cut{First: c.First, Events: c.Events}
 		}
-		u.live.Cut(cuts, t.CutsOver)
+		u.live.AddCuts(cuts, t.CutsOver)
 	}
-	u.live.Safe(needed(t))
+	u.live.SetSafe(lowestNeeded(t))
 	if t.State >= tagnet.Draining {
-		u.live.End()
+		u.live.EndIntake()
 	}
 }
 
@@ -62,13 +62,13 @@ func (u *Unit) liveStats() map[string]source.LiveStats {
 	return stats
 }
 
-// LetDown is why a live source cannot go on, or lacks what the run cannot do without; nil if none does.
-func (u *Unit) LetDown() error {
-	if down := u.letDown.Load(); down != nil {
+// InputFailure is why a live source cannot go on, or lacks what the run cannot do without; nil if none does.
+func (u *Unit) InputFailure() error {
+	if down := u.inputFailure.Load(); down != nil {
 		return down.Err
 	}
 	if u.live == nil {
 		return nil
 	}
-	return u.live.Broken()
+	return u.live.Failure()
 }

@@ -13,8 +13,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // none stands for an empty place in cycles of tests.
 var none = tagnet.Token{MEP: tagnet.NoMEP}
 
-// tok is the first attempt at a MEP, in a slot of the builder unit at whose place it stands.
-func tok(mep uint64, slot uint32) tagnet.Token { return tagnet.Token{MEP: mep, Slot: slot, Attempt: 1} }
+// newToken is the first attempt at a MEP, in a slot of the builder unit at whose place it stands.
+func newToken(mep uint64, slot uint32) tagnet.Token {
+	return tagnet.Token{MEP: mep, Slot: slot, Attempt: 1}
+}
 
 // batch makes a batch of cycles from number first.
 func batch(first uint64, cycles ...[]tagnet.Token) *tagnet.Batch {

@@ -2,38 +2,38 @@ package readoutunit
 
 import "ringlet/tagnet"
 
-// Rejection says what a readout unit gives up since it hears that events were rejected. The zero value: nothing, and
+// RejectionPolicy says what a readout unit gives up since it hears that events were rejected. The zero value: nothing, and
 // everything stays until the scheduler has its outcome. It may be given up only where nobody fetches it again: builder
 // units ask for what they want, and a run does not bear the loss of one (docs/design/054-decisions.md).
-type Rejection struct {
+type RejectionPolicy struct {
 	// Packing is the number of events of a MEP; 0: nothing is given up.
 	Packing int
-	// Written says that parts which were written may go, too, as soon as their writes have their outcome: whatever is
+	// IncludesWritten says that parts which were written may go, too, as soon as their writes have their outcome: whatever is
 	// rejected reaches no output. Else only those go that were never asked for, since what a builder unit has of a MEP
 	// counts when its output has it.
-	Written bool
+	IncludesWritten bool
 }
 
 // Rejections is the pure core of what a readout unit gives up by decisions: MEP after MEP, from the lowest one that it
 // has on. It does no I/O and takes no locks; its owner calls it under one.
 //
-//	Token ─► (announced, perhaps written) ─► Rejected ─► Free: what is below may go
+//	AddToken ─► (announced, perhaps written) ─► MarkRejected ─► Release: what is below may go
 type Rejections struct {
-	rule Rejection
+	rule RejectionPolicy
 	meps []rejectable // MEP k in place k mod n; nil: nothing is given up
 	base uint64       // MEPs below are gone
 
-	from, end uint64 // events: the last row of rejected ones without a gap
+	rejectedFrom, rejectedTo uint64 // events: the last row of rejected ones without a gap
 
 	stats RejectionStats
 }
 
 // rejectable is what is known of a MEP.
 type rejectable struct {
-	of       uint64 // 1 + its number; another: nothing is known
+	key      uint64 // 1 + its number; another: nothing is known
 	slot     uint32
 	bu       uint16
-	given    bool // its token went there
+	hasToken bool // its token went there
 	rejected bool // all its events were
 }
 
@@ -45,7 +45,7 @@ type RejectionStats struct {
 }
 
 // NewRejections makes the core of a unit that holds so many MEPs at most.
-func NewRejections(rule Rejection, held int) *Rejections {
+func NewRejections(rule RejectionPolicy, held int) *Rejections {
 	r := &Rejections{rule: rule}
 	if rule.Packing > 0 {
 		r.meps = make([]rejectable, held)
@@ -53,42 +53,42 @@ func NewRejections(rule Rejection, held int) *Rejections {
 	return r
 }
 
-// at is the place of a MEP, cleared if another had it; nil where the MEP cannot be held.
-func (r *Rejections) at(mep uint64) *rejectable {
+// entry is the place of a MEP, cleared if another had it; nil where the MEP cannot be held.
+func (r *Rejections) entry(mep uint64) *rejectable {
 	if n := uint64(len(r.meps)); mep < r.base || mep-r.base >= n {
 		return nil
 	}
 	m := &r.meps[mep%uint64(len(r.meps))]
-	if m.of != mep+1 {
-		*m = rejectable{of: mep + 1}
+	if m.key != mep+1 {
+		*m = rejectable{key: mep + 1}
 	}
 	return m
 }
 
-// Token takes where the token of a MEP went.
-func (r *Rejections) Token(mep uint64, bu uint16, slot uint32) {
+// AddToken takes where the token of a MEP went.
+func (r *Rejections) AddToken(mep uint64, bu uint16, slot uint32) {
 	if r.meps == nil {
 		return
 	}
-	if m := r.at(mep); m != nil {
-		m.bu, m.slot, m.given = bu, slot, true
+	if m := r.entry(mep); m != nil {
+		m.bu, m.slot, m.hasToken = bu, slot, true
 	}
 }
 
-// Rejected takes that events in a row were rejected by a builder unit's result. What it took before may be followed by
+// MarkRejected takes that events in a row were rejected by a builder unit's result. What it took before may be followed by
 // a gap, or come again from a decision unit that is back.
-func (r *Rejections) Rejected(first, events uint64) {
+func (r *Rejections) MarkRejected(first, events uint64) {
 	if r.meps == nil {
 		return
 	}
-	if first != r.end {
-		r.from, r.end = first, first
+	if first != r.rejectedTo {
+		r.rejectedFrom, r.rejectedTo = first, first
 	}
 	packing := uint64(r.rule.Packing)
-	mep := max(r.end/packing, (r.from+packing-1)/packing, r.base)
-	r.end += events
-	for ; mep < r.end/packing; mep++ {
-		m := r.at(mep)
+	mep := max(r.rejectedTo/packing, (r.rejectedFrom+packing-1)/packing, r.base)
+	r.rejectedTo += events
+	for ; mep < r.rejectedTo/packing; mep++ {
+		m := r.entry(mep)
 		if m == nil {
 			return // MEPs that the unit cannot hold
 		}
@@ -96,17 +96,17 @@ func (r *Rejections) Rejected(first, events uint64) {
 	}
 }
 
-// Free takes below which MEP the scheduler has all outcomes, and returns below which MEP nothing is needed. over ends
+// Release takes below which MEP the scheduler has all outcomes, and returns below which MEP nothing is needed. endTransfer ends
 // what is still to be done by a token, and says whether nothing is; size is the size of a part.
-func (r *Rejections) Free(released uint64, over func(bu int, slot uint32, mep uint64, written bool) bool,
+func (r *Rejections) Release(released uint64, endTransfer func(bu int, slot uint32, mep uint64, written bool) bool,
 	size func(mep uint64) int) uint64 {
 	r.base = max(r.base, released)
 	if r.meps == nil {
 		return r.base
 	}
 	for {
-		m := r.at(r.base)
-		if m == nil || !m.given || !m.rejected || !over(int(m.bu), m.slot, r.base, r.rule.Written) {
+		m := r.entry(r.base)
+		if m == nil || !m.hasToken || !m.rejected || !endTransfer(int(m.bu), m.slot, r.base, r.rule.IncludesWritten) {
 			return r.base
 		}
 		r.stats.MEPs++
@@ -118,20 +118,20 @@ func (r *Rejections) Free(released uint64, over func(bu int, slot uint32, mep ui
 // Stats are the counters so far, but for the MFPs.
 func (r *Rejections) Stats() RejectionStats { return r.stats }
 
-// Rejected takes that events in a row were rejected by builder units' results, as the decision unit tells. It does not
+// HandleRejected takes that events in a row were rejected by builder units' results, as the decision unit tells. It does not
 // wait.
-func (u *Unit) Rejected(first, events uint64) {
+func (u *Unit) HandleRejected(first, events uint64) {
 	if u.cfg.Rejection.Packing == 0 {
 		return
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.rejected.Rejected(first, events)
-	u.letGo()
+	u.rejections.MarkRejected(first, events)
+	u.freeBuffers()
 }
 
-// give notes where the tokens of a batch went, once their MEPs are announced: until then their parts are read.
-func (u *Unit) give(b *tagnet.Batch) {
+// recordTokens notes where the tokens of a batch went, once their MEPs are announced: until then their parts are read.
+func (u *Unit) recordTokens(b *tagnet.Batch) {
 	if u.cfg.Rejection.Packing == 0 {
 		return
 	}
@@ -139,19 +139,19 @@ func (u *Unit) give(b *tagnet.Batch) {
 	defer u.mu.Unlock()
 	for i := range b.Len() {
 		for p := range b.Places {
-			if t, ok := b.Token(i, p); ok && t.MEP >= u.cfg.Back.MEP {
-				u.rejected.Token(t.MEP, t.BU, t.Slot)
+			if t, ok := b.Token(i, p); ok && t.MEP >= u.cfg.Rejoin.MEP {
+				u.rejections.AddToken(t.MEP, t.BU, t.Slot)
 			}
 		}
 	}
-	u.letGo() // the decision may have come before
+	u.freeBuffers() // the decision may have come before
 }
 
-// letGo gives up what is needed no more. mu is held.
-func (u *Unit) letGo() {
+// freeBuffers gives up what is needed no more. mu is held.
+func (u *Unit) freeBuffers() {
 	buffers := u.cfg.Retention
-	u.bursts.Release(u.rejected.Free(u.released, u.order.Reject, func(mep uint64) int {
+	u.bursts.Release(u.rejections.Release(u.released, u.order.Reject, func(mep uint64) int {
 		return len(buffers.part(mep))
 	}))
-	buffers.free(u.bursts.needed())
+	buffers.freeBelow(u.bursts.lowestNeeded())
 }

@@ -16,7 +16,7 @@ import (
 func TestRejectionsAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const held = 8
-		rule := Rejection{Packing: rapid.IntRange(1, 4).Draw(t, "packing"), Written: rapid.Bool().Draw(t, "written")}
+		rule := RejectionPolicy{Packing: rapid.IntRange(1, 4).Draw(t, "packing"), IncludesWritten: rapid.Bool().Draw(t, "written")}
 		packing := uint64(rule.Packing)
 		r := NewRejections(rule, held)
 		var released, base, given, event uint64 // MEPs, MEPs, MEPs, events
@@ -24,8 +24,8 @@ func TestRejectionsAgainstModel(t *testing.T) {
 		rejected, over := map[uint64]uint64{}, map[uint64]bool{}
 		size := func(mep uint64) int { return int(mep) + 1 }
 		free := func(t *rapid.T) {
-			got := r.Free(released, func(bu int, slot uint32, mep uint64, written bool) bool {
-				if bu != int(mep%3) || slot != uint32(mep%5) || written != rule.Written {
+			got := r.Release(released, func(bu int, slot uint32, mep uint64, written bool) bool {
+				if bu != int(mep%3) || slot != uint32(mep%5) || written != rule.IncludesWritten {
 					t.Fatalf("MEP %d went to builder unit %d, slot %d", mep, bu, slot)
 				}
 				return over[mep]
@@ -43,7 +43,7 @@ func TestRejectionsAgainstModel(t *testing.T) {
 				if given >= base+held {
 					t.Skip("all memory is in use")
 				}
-				r.Token(given, uint16(given%3), uint32(given%5))
+				r.AddToken(given, uint16(given%3), uint32(given%5))
 				given++
 			},
 			"over": func(t *rapid.T) { over[rapid.Uint64Range(base, base+held).Draw(t, "mep")] = true },
@@ -58,7 +58,7 @@ func TestRejectionsAgainstModel(t *testing.T) {
 					t.Skip("so far nothing can be decided")
 				}
 				if rapid.IntRange(0, 3).Draw(t, "decision") > 0 {
-					r.Rejected(event, n)
+					r.MarkRejected(event, n)
 					for e := event; e < event+n; e++ {
 						rejected[e/packing]++
 					}
@@ -72,30 +72,30 @@ func TestRejectionsAgainstModel(t *testing.T) {
 
 // A row that comes again from a decision unit that is back does not count twice, and what nobody can hold is nobody's.
 func TestRejectionsComeAgain(t *testing.T) {
-	r := NewRejections(Rejection{Packing: 10}, 4)
+	r := NewRejections(RejectionPolicy{Packing: 10}, 4)
 	for mep := range uint64(4) {
-		r.Token(mep, 0, uint32(mep))
+		r.AddToken(mep, 0, uint32(mep))
 	}
 	free := func() uint64 {
-		return r.Free(0, func(int, uint32, uint64, bool) bool { return true }, func(uint64) int { return 1 })
+		return r.Release(0, func(int, uint32, uint64, bool) bool { return true }, func(uint64) int { return 1 })
 	}
-	r.Rejected(0, 6)
-	r.Rejected(2, 6) // events 8 and 9 were accepted
+	r.MarkRejected(0, 6)
+	r.MarkRejected(2, 6) // events 8 and 9 were accepted
 	if free() != 0 {
 		t.Error("MEP 0 is free, of which two events were never told as rejected")
 	}
-	r.Rejected(0, 25)
+	r.MarkRejected(0, 25)
 	if got := free(); got != 2 {
 		t.Errorf("MEPs below %d are free, not 2", got)
 	}
-	r.Rejected(25, 1<<47)
+	r.MarkRejected(25, 1<<47)
 	if got := free(); got != 4 {
 		t.Errorf("MEPs below %d are free, not 4", got)
 	}
-	none := NewRejections(Rejection{}, 4)
-	none.Token(0, 0, 0)
-	none.Rejected(0, 10)
-	if none.Free(0, nil, nil) != 0 || none.Free(3, nil, nil) != 3 {
+	none := NewRejections(RejectionPolicy{}, 4)
+	none.AddToken(0, 0, 0)
+	none.MarkRejected(0, 10)
+	if none.Release(0, nil, nil) != 0 || none.Release(3, nil, nil) != 3 {
 		t.Error("without a rule the scheduler's outcomes count alone")
 	}
 }
@@ -111,10 +111,10 @@ func TestRejectEndsWhatWasNotAskedFor(t *testing.T) {
 		}
 	}
 	for mep := range uint64(4) {
-		must(u.Cycle(batch(mep, []tagnet.Token{tok(mep, uint32(mep))}), 0))
+		must(u.AddCycle(batch(mep, []tagnet.Token{newToken(mep, uint32(mep))}), 0))
 	}
 	grant := func(mep uint64) error {
-		return u.Grant(0, &placing.Grant{
+		return u.ApplyGrant(0, &placing.Grant{
 			MEP:     mep,
 			Slot:    uint32(mep),
 			Attempt: 1,
@@ -131,24 +131,24 @@ func TestRejectEndsWhatWasNotAskedFor(t *testing.T) {
 	}
 	must(grant(1))
 	is(1, true, false)
-	_, n := u.Turn()
+	_, n := u.NextAction()
 	u.Serve(n, 1, nil)
 	is(1, true, false)
 	must(u.Complete([]uint64{n}))
 	is(1, false, false)
 	is(1, true, true)
 	is(2, false, true)
-	if u.Unasked() != 1 || u.Open() != 2 {
-		t.Errorf("%d transfers were never asked for, %d are open", u.Unasked(), u.Open())
+	if u.Unrequested() != 1 || u.OpenTransfers() != 2 {
+		t.Errorf("%d transfers were never asked for, %d are open", u.Unrequested(), u.OpenTransfers())
 	}
 	if grant(2) == nil {
 		t.Error("a part is granted a window that was given up")
 	}
-	must(u.Cycle(batch(4, []tagnet.Token{tok(4, 2)}), 0)) // MEP 2 was over
+	must(u.AddCycle(batch(4, []tagnet.Token{newToken(4, 2)}), 0)) // MEP 2 was over
 	is(2, false, true)
 	u.Release(5)
-	if u.Unasked() != 4 || u.Open() != 0 {
-		t.Errorf("%d transfers were never asked for, %d are open", u.Unasked(), u.Open())
+	if u.Unrequested() != 4 || u.OpenTransfers() != 0 {
+		t.Errorf("%d transfers were never asked for, %d are open", u.Unrequested(), u.OpenTransfers())
 	}
 	for _, bad := range []struct {
 		bu   int
@@ -167,20 +167,20 @@ func TestRejectEndsWhatWasNotAskedFor(t *testing.T) {
 // scheduler has any outcome, and bears that the scheduler holds up for such ones.
 func TestMemoryOfRejectedMEPsIsUsedAgain(t *testing.T) {
 	r := newRig(t, &scripted{blocks: 10, end: io.EOF}, func(r *rig, c *Config) {
-		c.Retention, c.Order, c.Rejection = newRetention(t, 1, 40, 3), NewPulled(3, 2), Rejection{Packing: 1}
+		c.Retention, c.Order, c.Rejection = newRetention(t, 1, 40, 3), NewPulled(3, 2), RejectionPolicy{Packing: 1}
 		c.Free, r.net.mute = true, true
 	})
 	r.until("three blocks", func() bool { return r.sched.last().Read == 3 })
-	r.unit.Rejected(1, 2) // before their tokens are here
-	r.sched.send(0, 0, []tagnet.Token{tok(0, 0), tok(1, 0), tok(2, 0)})
+	r.unit.HandleRejected(1, 2) // before their tokens are here
+	r.sched.send(0, 0, []tagnet.Token{newToken(0, 0), newToken(1, 0), newToken(2, 0)})
 	r.until("their announcements", func() bool { return r.unit.Stats().Open == 3 })
 	if s := r.unit.Stats(); s.RejectionStats != (RejectionStats{}) {
 		t.Errorf("%+v are given up, and MEP 0 is before them", s.RejectionStats)
 	}
-	r.unit.Rejected(0, 1)
+	r.unit.HandleRejected(0, 1)
 	r.until("three more", func() bool { return r.sched.last().Read == 6 })
 	part := uint64(placing.PartSize(1, 40))
-	if s := r.unit.Stats(); s.RejectionStats != (RejectionStats{MEPs: 3, MFPs: 3, Bytes: 3 * part}) || s.Unasked != 3 ||
+	if s := r.unit.Stats(); s.RejectionStats != (RejectionStats{MEPs: 3, MFPs: 3, Bytes: 3 * part}) || s.Unrequested != 3 ||
 		s.Open != 0 {
 		t.Errorf("%+v", s)
 	}
@@ -188,11 +188,11 @@ func TestMemoryOfRejectedMEPsIsUsedAgain(t *testing.T) {
 		State:    tagnet.Running,
 		Released: 3,
 		HeldUp:   []uint64{1},
-		Batch:    *batch(1, []tagnet.Token{tok(3, 1), none, none}),
+		Batch:    *batch(1, []tagnet.Token{newToken(3, 1), none, none}),
 	}
 	r.until("the next token", func() bool { return r.unit.Stats().Open == 1 })
 	r.unit.mu.Lock()
-	if len(r.unit.cfg.Retention.aside) != 0 {
+	if len(r.unit.cfg.Retention.heldUp) != 0 {
 		t.Error("something else is put aside in place of a MEP that was given up")
 	}
 	r.unit.mu.Unlock()
@@ -203,17 +203,17 @@ func TestMemoryOfRejectedMEPsIsUsedAgain(t *testing.T) {
 // Nothing is allocated to give up what was rejected.
 func TestRejectionsAllocateNothing(t *testing.T) {
 	var order Order = NewPulled(1, 1)
-	r := NewRejections(Rejection{Packing: 1}, 8)
+	r := NewRejections(RejectionPolicy{Packing: 1}, 8)
 	mep := uint64(0)
-	cycles := batch(0, []tagnet.Token{tok(0, 0)})
+	cycles := batch(0, []tagnet.Token{newToken(0, 0)})
 	if n := testing.AllocsPerRun(1000, func() {
 		cycles.First, cycles.MEPs[0] = mep, mep
-		if err := order.Cycle(cycles, 0); err != nil {
+		if err := order.AddCycle(cycles, 0); err != nil {
 			t.Fatal(err)
 		}
-		r.Token(mep, 0, 0)
-		r.Rejected(mep, 1)
-		if r.Free(0, order.Reject, func(uint64) int { return 40 }) != mep+1 {
+		r.AddToken(mep, 0, 0)
+		r.MarkRejected(mep, 1)
+		if r.Release(0, order.Reject, func(uint64) int { return 40 }) != mep+1 {
 			t.Fatal("a rejected MEP stays")
 		}
 		mep++
@@ -227,12 +227,12 @@ func TestRejectionsAllocateNothing(t *testing.T) {
 func TestRejectedBeforeItIsAnnounced(t *testing.T) {
 	for range 50 {
 		r := newRig(t, &scripted{blocks: 10, end: io.EOF}, func(r *rig, c *Config) {
-			c.Retention, c.Order, c.Rejection = newRetention(t, 1, 40, 3), NewPulled(3, 2), Rejection{Packing: 1}
+			c.Retention, c.Order, c.Rejection = newRetention(t, 1, 40, 3), NewPulled(3, 2), RejectionPolicy{Packing: 1}
 			c.Free, r.net.mute = true, true
 		})
 		r.until("three blocks", func() bool { return r.sched.last().Read == 3 })
-		r.unit.Rejected(0, 3)
-		r.sched.send(0, 0, []tagnet.Token{tok(0, 0), tok(1, 0), tok(2, 0)})
+		r.unit.HandleRejected(0, 3)
+		r.sched.send(0, 0, []tagnet.Token{newToken(0, 0), newToken(1, 0), newToken(2, 0)})
 		r.until("three more", func() bool { return r.sched.last().Read == 6 })
 		if s := r.unit.Stats(); s.RejectionStats.MEPs != 3 || s.Open != 0 {
 			t.Fatalf("%+v", s)

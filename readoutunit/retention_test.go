@@ -10,12 +10,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestRoomsAgainstModel reads and frees at random, and holds that no room is given out while it is held, and that parts
+// TestRetentionAgainstModel reads and frees at random, and holds that no room is given out while it is held, and that parts
 // are found.
-func TestRoomsAgainstModel(t *testing.T) {
+func TestRetentionAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const stride = 8
-		n := rapid.IntRange(1, 40).Draw(t, "rooms")
+		n := rapid.IntRange(1, 40).Draw(t, "buffers")
 		r, err := NewRetention(make([]byte, n*stride+rapid.IntRange(0, stride-1).Draw(t, "rest")), stride)
 		if err != nil {
 			t.Fatal(err)
@@ -45,11 +45,11 @@ func TestRoomsAgainstModel(t *testing.T) {
 			},
 			"free": func(t *rapid.T) {
 				to := rapid.Uint64Range(0, read+3).Draw(t, "below")
-				r.free(to)
+				r.freeBelow(to)
 				below = max(below, min(to, read))
 			},
 			"": func(t *rapid.T) {
-				if s := r.span(); s.From != below || s.To != read {
+				if s := r.heldSpan(); s.From != below || s.To != read {
 					t.Fatalf("%d to %d are held, not %d to %d", s.From, s.To, below, read)
 				}
 				for mep := below; mep < read; mep++ {
@@ -57,7 +57,7 @@ func TestRoomsAgainstModel(t *testing.T) {
 						t.Fatalf("MEP %d is %v", mep, p)
 					}
 				}
-				if parts, high := r.held(); parts != int(read-below) || high > n*stride {
+				if parts, high := r.usage(); parts != int(read-below) || high > n*stride {
 					t.Fatalf("%d parts, %d bytes", parts, high)
 				}
 			},
@@ -65,7 +65,7 @@ func TestRoomsAgainstModel(t *testing.T) {
 	})
 }
 
-func TestRoomsWait(t *testing.T) {
+func TestRetentionWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, err := NewRetention(make([]byte, 4), 1)
 		if err != nil {
@@ -81,14 +81,14 @@ func TestRoomsWait(t *testing.T) {
 			got <- first
 		}()
 		synctest.Wait()
-		r.free(1)
+		r.freeBelow(1)
 		synctest.Wait()
 		select {
 		case <-got:
-			t.Error("one room was enough")
+			t.Error("one buffer was enough")
 		default:
 		}
-		r.free(2)
+		r.freeBelow(2)
 		if first := <-got; first != 4 {
 			t.Errorf("MEP %d", first)
 		}
@@ -121,7 +121,7 @@ func TestRoomsWait(t *testing.T) {
 }
 
 // What is put aside outlives its room, and goes when it is not held up any more.
-func TestRoomsPutAside(t *testing.T) {
+func TestRetentionCopiesHeldUp(t *testing.T) {
 	r, err := NewRetention(make([]byte, 4*8), 8)
 	if err != nil {
 		t.Fatal(err)
@@ -140,18 +140,18 @@ func TestRoomsPutAside(t *testing.T) {
 		}
 	}
 	fill(4)
-	r.putAside([]uint64{1, 3})
-	r.free(4)
+	r.copyHeldUp([]uint64{1, 3})
+	r.freeBelow(4)
 	fill(8) // their rooms are others' now
-	r.putAside([]uint64{1, 3, 6})
-	r.putAside([]uint64{3, 6})
-	r.free(7)
+	r.copyHeldUp([]uint64{1, 3, 6})
+	r.copyHeldUp([]uint64{3, 6})
+	r.freeBelow(7)
 	for mep, want := range map[uint64][]byte{0: nil, 1: nil, 3: {3}, 6: {6}, 7: nil} {
-		if got := r.setApart(mep); !bytes.Equal(got, want) {
+		if got := r.heldUpPart(mep); !bytes.Equal(got, want) {
 			t.Errorf("aside of MEP %d there is %v, not %v", mep, got, want)
 		}
 	}
-	if r.putAside(nil); r.setApart(3) != nil || r.setApart(6) != nil {
+	if r.copyHeldUp(nil); r.heldUpPart(3) != nil || r.heldUpPart(6) != nil {
 		t.Error("what is not held up is still there")
 	}
 }

@@ -15,17 +15,17 @@ import (
 type Shift struct {
 	Transfers
 
-	// immutable after NewShift and Widen
-	visits []int // builder unit of each phase, or Dummy
-	fence  bool  // a phase is over when its writes have their outcomes, not when they are queued
-	most   int   // cycles of a round
+	// immutable after NewShift and SetMaxCycles
+	visits    []int // builder unit of each phase, or Dummy
+	fence     bool  // a phase is over when its writes have their outcomes, not when they are queued
+	maxCycles int   // cycles of a round
 
-	first  uint64 // first place of the current round
-	cycles int    // of the current round
-	phase  int    // of the current round
-	at     int    // cycles of the round of which the place of this phase was served
+	roundStart   uint64 // first place of the current round
+	roundCycles  int    // of the current round
+	phase        int    // of the current round
+	servedCycles int    // cycles of the round of which the place of this phase was served
 
-	bounds []uint64 // cycles that rounds begin with, in order
+	roundBounds []uint64 // cycles that rounds begin with, in order
 }
 
 // Dummy stands for a unit at a seat that has none.
@@ -34,15 +34,15 @@ const Dummy = -1
 // Phases is the number of phases of a cycle of bus places for rus readout units that sit in the order of their indices.
 func Phases(rus, bus int) int { return max(rus, bus) }
 
-// placeOf is where readout unit ru sends in a phase; a place that no builder unit has is a dummy.
-func placeOf(ru, phase, phases int) int { return (ru + phase) % phases }
+// targetSeat is where readout unit ru sends in a phase; a place that no builder unit has is a dummy.
+func targetSeat(ru, phase, phases int) int { return (ru + phase) % phases }
 
 // Seats says which units sit where: at seat x readout unit RUs[x] and builder unit BUs[x], or Dummy. They are equally
 // many.
 type Seats struct{ RUs, BUs []int }
 
-// InOrder seats units in the order of their indices, as many seats as there are phases.
-func InOrder(rus, bus int) Seats {
+// SeatsInOrder seats units in the order of their indices, as many seats as there are phases.
+func SeatsInOrder(rus, bus int) Seats {
 	n := Phases(rus, bus)
 	s := Seats{RUs: make([]int, n), BUs: make([]int, n)}
 	for x := range n {
@@ -65,7 +65,7 @@ func (s Seats) visits(ru int) []int {
 			continue
 		}
 		for p := range s.BUs {
-			v = append(v, s.BUs[placeOf(x, p, len(s.BUs))])
+			v = append(v, s.BUs[targetSeat(x, p, len(s.BUs))])
 		}
 	}
 	return v
@@ -75,51 +75,51 @@ func (s Seats) visits(ru int) []int {
 // each. With a fence, a phase ends with the outcome of its write.
 func NewShift(ru int, seats Seats, bus, slots int, fence bool) *Shift {
 	return &Shift{
-		Transfers: newTransfers(bus, slots),
-		visits:    seats.visits(ru),
-		fence:     fence,
-		most:      1,
-		cycles:    1,
+		Transfers:   newTransfers(bus, slots),
+		visits:      seats.visits(ru),
+		fence:       fence,
+		maxCycles:   1,
+		roundCycles: 1,
 	}
 }
 
 // Begin implements Order.
-func (s *Shift) Begin(cycle, mep uint64) {
-	s.Transfers.Begin(cycle, mep)
-	s.first = s.base
+func (s *Shift) BeginAt(cycle, mep uint64) {
+	s.Transfers.BeginAt(cycle, mep)
+	s.roundStart = s.base
 }
 
-// Widen lets a round have up to so many cycles. It must be called before the first of them comes.
-func (s *Shift) Widen(most int) { s.most = max(1, most) }
+// SetMaxCycles lets a round have up to so many cycles. It must be called before the first of them comes.
+func (s *Shift) SetMaxCycles(most int) { s.maxCycles = max(1, most) }
 
 // Visits implements Order.
-func (s *Shift) Visits() []int { return s.visits }
+func (s *Shift) VisitOrder() []int { return s.visits }
 
 // progress is the current phase, and how many a round has.
 func (s *Shift) progress() (phase, phases int) { return s.phase, len(s.visits) }
 
 // Cycle implements Order.
-func (s *Shift) Cycle(b *tagnet.Batch, i int) error { return s.cycle(b, i, s.first) }
+func (s *Shift) AddCycle(b *tagnet.Batch, i int) error { return s.addCycle(b, i, s.roundStart) }
 
 // Grant implements Order.
-func (s *Shift) Grant(bu int, g *placing.Grant) error {
-	_, err := s.grant(bu, g)
+func (s *Shift) ApplyGrant(bu int, g *placing.Grant) error {
+	_, err := s.applyGrant(bu, g)
 	return err
 }
 
-// ready reports whether there is a round to work on.
-func (s *Shift) ready() bool { return s.first < s.end() }
+// hasRound reports whether there is a round to work on.
+func (s *Shift) hasRound() bool { return s.roundStart < s.nextPlace() }
 
-// current is the number of the place that is to be served next in the current phase. It reports false if there is none,
+// currentPlace is the number of the place that is to be served next in the current phase. It reports false if there is none,
 // or no more.
-func (s *Shift) current() (uint64, bool) {
+func (s *Shift) currentPlace() (uint64, bool) {
 	bu := s.visits[s.phase]
 	if bu == Dummy {
 		return 0, false
 	}
-	for ; s.at < s.cycles; s.at++ {
-		n := s.first + uint64(s.at*s.width+bu)
-		if stage := s.At(n).Stage; stage == stageAnnounced || stage == stageGranted {
+	for ; s.servedCycles < s.roundCycles; s.servedCycles++ {
+		n := s.roundStart + uint64(s.servedCycles*s.width+bu)
+		if stage := s.TransferAt(n).Stage; stage == stageAnnounced || stage == stageGranted {
 			return n, true
 		}
 	}
@@ -127,26 +127,26 @@ func (s *Shift) current() (uint64, bool) {
 }
 
 // Turn implements Order.
-func (s *Shift) Turn() (Turn, uint64) {
-	if !s.ready() {
-		return ForToken, 0
+func (s *Shift) NextAction() (Action, uint64) {
+	if !s.hasRound() {
+		return WaitToken, 0
 	}
-	n, ok := s.current()
+	n, ok := s.currentPlace()
 	switch {
-	case ok && s.At(n).Stage == stageGranted:
+	case ok && s.TransferAt(n).Stage == stageGranted:
 		return Send, n
 	case ok:
-		return ForGrant, n
-	case s.fence && s.sent > 0:
-		return ForWrite, 0
+		return WaitGrant, n
+	case s.fence && s.sentCount > 0:
+		return WaitWrite, 0
 	}
-	return Pass, 0
+	return AdvancePhase, 0
 }
 
 // Serve implements Order.
 func (s *Shift) Serve(n uint64, most int, places []uint64) []uint64 {
-	for ok := true; ok && most > 0 && s.At(n).Stage == stageGranted; n, ok = s.current() {
-		s.write(n)
+	for ok := true; ok && most > 0 && s.TransferAt(n).Stage == stageGranted; n, ok = s.currentPlace() {
+		s.markSent(n)
 		places = append(places, n)
 		most--
 	}
@@ -154,38 +154,38 @@ func (s *Shift) Serve(n uint64, most int, places []uint64) []uint64 {
 }
 
 // Ahead implements Order.
-func (s *Shift) Ahead() int {
-	next := s.first + uint64(s.cycles*s.width)
-	if next >= s.end() {
+func (s *Shift) CyclesAhead() int {
+	next := s.roundStart + uint64(s.roundCycles*s.width)
+	if next >= s.nextPlace() {
 		return 0
 	}
-	n := min(s.most, int(s.end()-next)/s.width)
-	for _, bound := range s.bounds {
-		switch at := next / uint64(s.width); {
-		case bound == at:
+	n := min(s.maxCycles, int(s.nextPlace()-next)/s.width)
+	for _, bound := range s.roundBounds {
+		switch nextCycle := next / uint64(s.width); {
+		case bound == nextCycle:
 			n = 1 // who goes on from there has not agreed on more
-		case bound > at && bound-at < uint64(n):
-			n = int(bound - at)
+		case bound > nextCycle && bound-nextCycle < uint64(n):
+			n = int(bound - nextCycle)
 		}
 	}
 	return n
 }
 
 // Bound implements Order.
-func (s *Shift) Bound(cycle uint64) { s.bounds = append(s.bounds, cycle) }
+func (s *Shift) BoundRound(cycle uint64) { s.roundBounds = append(s.roundBounds, cycle) }
 
 // Round implements Order.
-func (s *Shift) Round() uint64 { return s.first / uint64(s.width) }
+func (s *Shift) RoundStart() uint64 { return s.roundStart / uint64(s.width) }
 
 // Passed ends the current phase and, with the last, the round.
-func (s *Shift) Passed(cycles int) {
-	s.at = 0
+func (s *Shift) AdvancePhase(cycles int) {
+	s.servedCycles = 0
 	if s.phase++; s.phase == len(s.visits) {
 		s.phase = 0
-		s.first += uint64(s.cycles * s.width)
-		s.cycles = max(1, cycles)
-		for len(s.bounds) > 0 && s.bounds[0] <= s.Round() {
-			s.bounds = s.bounds[1:]
+		s.roundStart += uint64(s.roundCycles * s.width)
+		s.roundCycles = max(1, cycles)
+		for len(s.roundBounds) > 0 && s.roundBounds[0] <= s.RoundStart() {
+			s.roundBounds = s.roundBounds[1:]
 		}
 	}
 }

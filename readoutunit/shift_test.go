@@ -26,7 +26,7 @@ func checkShift(t *testing.T, rus, bus int) {
 	for p := range phases {
 		senders := map[int]int{}
 		for ru := range rus {
-			place := placeOf(ru, p, phases)
+			place := targetSeat(ru, p, phases)
 			if place >= bus {
 				continue
 			}
@@ -54,7 +54,7 @@ func checkShift(t *testing.T, rus, bus int) {
 func TestSeats(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rus, bus := rapid.IntRange(1, 6).Draw(t, "rus"), rapid.IntRange(1, 6).Draw(t, "bus")
-		seats := InOrder(rus, bus)
+		seats := SeatsInOrder(rus, bus)
 		for range rapid.IntRange(0, 3).Draw(t, "dummies") {
 			seats.RUs, seats.BUs = append(seats.RUs, Dummy), append(seats.BUs, Dummy)
 		}
@@ -62,7 +62,7 @@ func TestSeats(t *testing.T) {
 		seats.BUs = rapid.Permutation(seats.BUs).Draw(t, "builder units")
 		var visits [][]int
 		for ru := range rus {
-			visits = append(visits, NewShift(ru, seats, bus, 1, true).Visits())
+			visits = append(visits, NewShift(ru, seats, bus, 1, true).VisitOrder())
 		}
 		for p := range seats.BUs {
 			taken := map[int]bool{Dummy: false}
@@ -126,7 +126,7 @@ func TestShiftTable(t *testing.T) {
 		}
 		for p, want := range tc.places {
 			for ru, place := range want {
-				got := placeOf(ru, p, phases)
+				got := targetSeat(ru, p, phases)
 				if got >= tc.bus {
 					got = dummy
 				}

@@ -15,12 +15,12 @@ import (
 
 // scheduleModel drives a Shift at random beside a model that remembers every token of the run.
 type scheduleModel struct {
-	s                    *Shift
-	ru, rus, bus, slots  int
-	places               []Transfer // all that ever came, by number
-	cycles, phase, whole int        // cycles that came; phases done of the current; cycles done
-	mep                  uint64
-	gen                  uint32
+	s                         *Shift
+	ru, rus, bus, slots       int
+	places                    []Transfer // all that ever came, by number
+	cycles, phase, cyclesDone int        // cycles that came; phases done of the current; cycles done
+	mep                       uint64
+	gen                       uint32
 }
 
 func newScheduleModel(t *rapid.T) *scheduleModel {
@@ -29,7 +29,7 @@ func newScheduleModel(t *rapid.T) *scheduleModel {
 		slots: rapid.IntRange(1, 3).Draw(t, "slots"),
 	}
 	m.ru = rapid.IntRange(0, m.rus-1).Draw(t, "ru")
-	m.s = NewShift(m.ru, InOrder(m.rus, m.bus), m.bus, m.slots, false)
+	m.s = NewShift(m.ru, SeatsInOrder(m.rus, m.bus), m.bus, m.slots, false)
 	return m
 }
 
@@ -43,8 +43,8 @@ func (m *scheduleModel) latest(bu int, slot uint32) *Transfer {
 	return nil
 }
 
-// in lists the numbers of the transfers in a stage.
-func (m *scheduleModel) in(stage Stage) []uint64 {
+// inStage lists the numbers of the transfers in a stage.
+func (m *scheduleModel) inStage(stage Stage) []uint64 {
 	var n []uint64
 	for i := range m.places {
 		if m.places[i].Stage == stage {
@@ -64,13 +64,13 @@ func (m *scheduleModel) cycle(t *rapid.T) {
 			m.places = append(m.places, Transfer{})
 			continue
 		}
-		c = append(c, tok(m.mep, slot))
-		full := tok(m.mep, slot)
+		c = append(c, newToken(m.mep, slot))
+		full := newToken(m.mep, slot)
 		full.BU = uint16(bu)
 		m.places = append(m.places, Transfer{Token: full, Stage: stageAnnounced})
 		m.mep++
 	}
-	if err := m.s.Cycle(batch(uint64(m.cycles), c), 0); err != nil {
+	if err := m.s.AddCycle(batch(uint64(m.cycles), c), 0); err != nil {
 		t.Fatal(err)
 	}
 	m.cycles++
@@ -80,26 +80,26 @@ func (m *scheduleModel) cycle(t *rapid.T) {
 func (m *scheduleModel) badCycle(t *rapid.T) {
 	c := slices.Repeat([]tagnet.Token{none}, m.bus)
 	first, bu := uint64(m.cycles), rapid.IntRange(0, m.bus-1).Draw(t, "bu")
-	c[0] = tok(m.mep, 0)
+	c[0] = newToken(m.mep, 0)
 	var token *tokenError
 	var cycle *cycleError
 	var want any = &token
 	switch rapid.IntRange(0, 3).Draw(t, "fault") {
 	case 0:
-		c[bu] = tok(m.mep, uint32(m.slots+rapid.IntRange(0, 2).Draw(t, "beyond")))
+		c[bu] = newToken(m.mep, uint32(m.slots+rapid.IntRange(0, 2).Draw(t, "beyond")))
 	case 1:
 		first, want = first+1, &cycle
 	case 2:
 		c, want = append(c, none), &cycle
 	default:
-		open := slices.Concat(m.in(stageAnnounced), m.in(stageGranted))
+		open := slices.Concat(m.inStage(stageAnnounced), m.inStage(stageGranted))
 		if len(open) == 0 {
 			t.Skip("no slot is taken")
 		}
 		x := m.places[rapid.SampledFrom(open).Draw(t, "open")]
-		c[x.BU] = tok(m.mep, x.Slot)
+		c[x.BU] = newToken(m.mep, x.Slot)
 	}
-	m.refused(t, want, func() error { return m.s.Cycle(batch(first, c), 0) })
+	m.refused(t, want, func() error { return m.s.AddCycle(batch(first, c), 0) })
 }
 
 // refused holds that f fails with the type of want and changes nothing.
@@ -122,7 +122,7 @@ func (m *scheduleModel) refused(t *rapid.T, want any, f func() error) {
 	}
 }
 
-func (m *scheduleModel) grantOf(n uint64) placing.Grant {
+func (m *scheduleModel) newGrant(n uint64) placing.Grant {
 	m.gen++
 	x := &m.places[n]
 	return placing.Grant{
@@ -136,14 +136,14 @@ func (m *scheduleModel) grantOf(n uint64) placing.Grant {
 }
 
 func (m *scheduleModel) grant(t *rapid.T) {
-	open := m.in(stageAnnounced)
+	open := m.inStage(stageAnnounced)
 	if len(open) == 0 {
 		t.Skip("nothing to grant")
 	}
 	n := rapid.SampledFrom(open).Draw(t, "place")
-	g := m.grantOf(n)
+	g := m.newGrant(n)
 	x := &m.places[n]
-	if err := m.s.Grant(int(x.BU), &g); err != nil {
+	if err := m.s.ApplyGrant(int(x.BU), &g); err != nil {
 		t.Fatal(err)
 	}
 	x.Stage, x.Ref, x.Size = stageGranted, shmem.Ref{Window: g.Window, Gen: g.Gen}, g.Length
@@ -152,13 +152,13 @@ func (m *scheduleModel) grant(t *rapid.T) {
 // badGrant grants what is not announced, or nearly what is.
 func (m *scheduleModel) badGrant(t *rapid.T) {
 	g, bu := placing.Grant{Attempt: 1, MEP: m.mep}, rapid.IntRange(0, m.bus-1).Draw(t, "bu")
-	old := slices.Concat(m.in(stageGranted), m.in(stageSent), m.in(stageDone))
+	old := slices.Concat(m.inStage(stageGranted), m.inStage(stageSent), m.inStage(stageDone))
 	if len(old) > 0 && rapid.Bool().Draw(t, "stale") {
 		n := rapid.SampledFrom(old).Draw(t, "place") // a duplicate, or stale
-		g, bu = m.grantOf(n), int(m.places[n].BU)
-	} else if open := m.in(stageAnnounced); len(open) > 0 {
+		g, bu = m.newGrant(n), int(m.places[n].BU)
+	} else if open := m.inStage(stageAnnounced); len(open) > 0 {
 		n := rapid.SampledFrom(open).Draw(t, "place")
-		g, bu = m.grantOf(n), int(m.places[n].BU)
+		g, bu = m.newGrant(n), int(m.places[n].BU)
 		switch rapid.IntRange(0, 2).Draw(t, "fault") {
 		case 0:
 			g.MEP++
@@ -169,26 +169,26 @@ func (m *scheduleModel) badGrant(t *rapid.T) {
 		}
 	}
 	var want *tokenError
-	m.refused(t, &want, func() error { return m.s.Grant(bu, &g) })
+	m.refused(t, &want, func() error { return m.s.ApplyGrant(bu, &g) })
 }
 
 // step is what a conductor does next: it sends if it may, and then, or if there is nothing to send, goes on.
 func (m *scheduleModel) step(t *rapid.T) {
-	if m.s.ready() != (m.whole < m.cycles) {
-		t.Fatalf("ready is %v with %d of %d cycles over", m.s.ready(), m.whole, m.cycles)
+	if m.s.hasRound() != (m.cyclesDone < m.cycles) {
+		t.Fatalf("ready is %v with %d of %d cycles over", m.s.hasRound(), m.cyclesDone, m.cycles)
 	}
-	if !m.s.ready() {
+	if !m.s.hasRound() {
 		t.Skip("no cycle")
 	}
 	phases := max(m.rus, m.bus)
 	at := (m.ru + m.phase) % phases
-	n, ok := m.s.current()
-	if want := at < m.bus && m.places[m.whole*m.bus+at].Stage != stageEmpty; ok != want {
+	n, ok := m.s.currentPlace()
+	if want := at < m.bus && m.places[m.cyclesDone*m.bus+at].Stage != stageEmpty; ok != want {
 		t.Fatalf("in phase %d something to send is %v, not %v", m.phase, ok, want)
 	}
 	if ok {
-		if n != uint64(m.whole*m.bus+at) {
-			t.Fatalf("in phase %d of cycle %d the place is number %d", m.phase, m.whole, n)
+		if n != uint64(m.cyclesDone*m.bus+at) {
+			t.Fatalf("in phase %d of cycle %d the place is number %d", m.phase, m.cyclesDone, n)
 		}
 		if m.places[n].Stage != stageGranted {
 			t.Skip("not granted")
@@ -196,19 +196,19 @@ func (m *scheduleModel) step(t *rapid.T) {
 		m.s.Serve(n, 1, nil)
 		m.places[n].Stage = stageSent
 	}
-	m.s.Passed(1)
+	m.s.AdvancePhase(1)
 	if m.phase++; m.phase == phases {
-		m.phase, m.whole = 0, m.whole+1
+		m.phase, m.cyclesDone = 0, m.cyclesDone+1
 	}
 }
 
 func (m *scheduleModel) complete(t *rapid.T) {
-	sent := m.in(stageSent)
+	sent := m.inStage(stageSent)
 	if len(sent) == 0 {
 		t.Skip("nothing is under way")
 	}
 	n := rapid.SampledFrom(sent).Draw(t, "place")
-	if got := *m.s.At(n); got != m.places[n] {
+	if got := *m.s.TransferAt(n); got != m.places[n] {
 		t.Fatalf("%+v, not %+v", got, m.places[n])
 	}
 	if err := m.s.Complete([]uint64{n}); err != nil {
@@ -234,12 +234,12 @@ func (m *scheduleModel) check(t *rapid.T) {
 			continue
 		}
 		open++
-		if uint64(n) < m.s.base || *m.s.At(uint64(n)) != *x {
+		if uint64(n) < m.s.base || *m.s.TransferAt(uint64(n)) != *x {
 			t.Fatalf("place %d, %+v, is lost", n, *x)
 		}
 	}
-	if m.s.Open() != open {
-		t.Fatalf("%d open, %d counted", open, m.s.Open())
+	if m.s.OpenTransfers() != open {
+		t.Fatalf("%d open, %d counted", open, m.s.OpenTransfers())
 	}
 }
 
@@ -257,25 +257,25 @@ func TestShiftModel(t *testing.T) {
 // TestShiftForgets holds that a long run does not keep its past, also when one write of long ago has no outcome for a
 // while.
 func TestShiftForgets(t *testing.T) {
-	s := NewShift(0, InOrder(1, 2), 2, 4, false)
+	s := NewShift(0, SeatsInOrder(1, 2), 2, 4, false)
 	var late uint64
 	for c := range uint64(1000) {
 		slot := uint32(c % 4)
-		if err := s.Cycle(batch(c, []tagnet.Token{tok(2*c, slot), tok(2*c+1, slot)}), 0); err != nil {
+		if err := s.AddCycle(batch(c, []tagnet.Token{newToken(2*c, slot), newToken(2*c+1, slot)}), 0); err != nil {
 			t.Fatal(err)
 		}
 		for bu := range 2 {
-			if err := s.Grant(bu, &placing.Grant{Slot: slot, Attempt: 1, MEP: 2*c + uint64(bu)}); err != nil {
+			if err := s.ApplyGrant(bu, &placing.Grant{Slot: slot, Attempt: 1, MEP: 2*c + uint64(bu)}); err != nil {
 				t.Fatal(err)
 			}
-			n, _ := s.current()
+			n, _ := s.currentPlace()
 			s.Serve(n, 1, nil)
 			if c == 100 && bu == 0 {
 				late = n
 			} else if err := s.Complete([]uint64{n}); err != nil {
 				t.Fatal(err)
 			}
-			s.Passed(1)
+			s.AdvancePhase(1)
 		}
 		switch {
 		case c < 100 && len(s.places) > 8:
@@ -283,7 +283,7 @@ func TestShiftForgets(t *testing.T) {
 		case c > 100 && c < 500 && len(s.places) != int(2*(c-100))+2:
 			t.Fatalf("%d places kept in cycle %d, the late one is of cycle 100", len(s.places), c)
 		case c == 500:
-			if x := s.At(late); x.MEP != 200 {
+			if x := s.TransferAt(late); x.MEP != 200 {
 				t.Fatal(x)
 			}
 			if err := s.Complete([]uint64{late}); err != nil {
@@ -320,8 +320,8 @@ type circuit struct {
 }
 
 func newCircuit(rus, bus int) *circuit {
-	c := &circuit{s: NewShift(0, InOrder(rus, bus), bus, 4, false)}
-	c.b = *batch(0, slices.Repeat([]tagnet.Token{tok(0, 0)}, bus))
+	c := &circuit{s: NewShift(0, SeatsInOrder(rus, bus), bus, 4, false)}
+	c.b = *batch(0, slices.Repeat([]tagnet.Token{newToken(0, 0)}, bus))
 	return c
 }
 
@@ -332,7 +332,7 @@ func (c *circuit) turn() error {
 	for i := range c.b.MEPs {
 		c.b.MEPs[i], c.b.Slots[i] = c.cycle*uint64(len(c.b.MEPs))+uint64(i), 1<<24|slot
 	}
-	if err := c.s.Cycle(&c.b, 0); err != nil {
+	if err := c.s.AddCycle(&c.b, 0); err != nil {
 		return err
 	}
 	for bu := range c.b.Places {
@@ -344,17 +344,17 @@ func (c *circuit) turn() error {
 			Gen:     2,
 			Length:  128,
 		}
-		if err := c.s.Grant(bu, &g); err != nil {
+		if err := c.s.ApplyGrant(bu, &g); err != nil {
 			return err
 		}
 	}
-	for first := c.s.first; c.s.first == first; c.s.Passed(1) {
-		n, ok := c.s.current()
+	for first := c.s.roundStart; c.s.roundStart == first; c.s.AdvancePhase(1) {
+		n, ok := c.s.currentPlace()
 		if !ok {
 			continue
 		}
 		c.places = c.s.Serve(n, 1, c.places[:0])
-		c.bytes += uint64(c.s.At(n).Size)
+		c.bytes += uint64(c.s.TransferAt(n).Size)
 		if err := c.s.Complete(c.places); err != nil {
 			return err
 		}

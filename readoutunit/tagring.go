@@ -8,12 +8,12 @@ import (
 )
 
 // A Ring is an order in which the right to send passes from readout unit to readout unit, as tags.
-type Ring interface {
+type TagOrder interface {
 	Order
-	// Tag takes a tag. An error says what is wrong with it; it then had no effect.
-	Tag(t *tagnet.Tag) error
-	// Forward is the next tag that this unit is done with, to be passed on; each is given once.
-	Forward() (tagnet.Tag, bool)
+	// AddTag takes a tag. An error says what is wrong with it; it then had no effect.
+	AddTag(t *tagnet.Tag) error
+	// NextForward is the next tag that this unit is done with, to be passed on; each is given once.
+	NextForward() (tagnet.Tag, bool)
 	// Bypassed is how many tags were passed on unserved since the unit was busy.
 	Bypassed() uint64
 }
@@ -38,12 +38,12 @@ type tagRing struct {
 	bypass bool
 	visits []int // all builder units, in the order of their indices
 
-	held     []heldTag // tags that are here, in the order they came
-	next     int       // index of the first that waits to be served
-	writing  bool      // a write is under way
-	onward   []tagnet.Tag
-	passed   int    // of onward
-	bypassed uint64 // tags passed on unserved since the unit was busy
+	heldTags  []heldTag // tags that are here, in the order they came
+	nextHeld  int       // index of the first that waits to be served
+	writing   bool      // a write is under way
+	outgoing  []tagnet.Tag
+	forwarded int    // of onward
+	bypassed  uint64 // tags passed on unserved since the unit was busy
 }
 
 // heldTag is a tag at a readout unit. A tag may come before its token, and then waits for it.
@@ -52,11 +52,11 @@ type heldTag struct {
 	done bool // served, or of a MEP that was withdrawn
 }
 
-// bypassHalves is how much work may be ahead of a tag that waits, in halves of its own part. A tag that is passed on
+// bypassRatioX2 is how much work may be ahead of a tag that waits, in halves of its own part. A tag that is passed on
 // loses its turn and a loop, so parts of ordinary size, of which one or two are ahead, are waited for. The 99th
 // percentile with 4 units, in virtual time (2026-11-21): passing on whenever the unit writes, 18 % more than never; at
 // 2½, 14 % less (a fifth of the load, one part in 150 five times as large).
-const bypassHalves = 5
+const bypassRatioX2 = 5
 
 // newTagRing makes the order of readout unit ru for bus builder units with the given number of slots each.
 func newTagRing(ru, bus, slots int, bypass bool) *tagRing {
@@ -80,43 +80,43 @@ func (e *tagError) Error() string {
 }
 
 // Visits implements Order.
-func (r *tagRing) Visits() []int { return r.visits }
+func (r *tagRing) VisitOrder() []int { return r.visits }
 
 // Cycle implements Order. Its tokens may be those that tags wait for, and may have been withdrawn before they came.
-func (r *tagRing) Cycle(b *tagnet.Batch, i int) error {
-	first := r.end()
-	if err := r.cycle(b, i, r.keep()); err != nil {
+func (r *tagRing) AddCycle(b *tagnet.Batch, i int) error {
+	first := r.nextPlace()
+	if err := r.addCycle(b, i, r.firstHeldPlace()); err != nil {
 		return err
 	}
-	for i := range r.held {
-		if h := &r.held[i]; h.Place >= first {
-			if err := r.matches(&h.Tag); err != nil {
+	for i := range r.heldTags {
+		if h := &r.heldTags[i]; h.Place >= first {
+			if err := r.matchToken(&h.Tag); err != nil {
 				return err
 			}
 		}
 	}
-	r.settle()
+	r.updateQueue()
 	return nil
 }
 
-// keep is the first place that a tag here stands for.
-func (r *tagRing) keep() uint64 {
-	keep := r.end()
-	for i := range r.held {
-		keep = min(keep, r.held[i].Place)
+// firstHeldPlace is the first place that a tag here stands for.
+func (r *tagRing) firstHeldPlace() uint64 {
+	first := r.nextPlace()
+	for i := range r.heldTags {
+		first = min(first, r.heldTags[i].Place)
 	}
-	return keep
+	return first
 }
 
 // Grant implements Order.
-func (r *tagRing) Grant(bu int, g *placing.Grant) error {
-	n, err := r.grant(bu, g)
+func (r *tagRing) ApplyGrant(bu int, g *placing.Grant) error {
+	n, err := r.applyGrant(bu, g)
 	if err != nil || n == noPlace {
 		return err
 	}
-	for i := range r.held {
-		if r.held[i].Place == n && r.passes(i) {
-			r.settle()
+	for i := range r.heldTags {
+		if r.heldTags[i].Place == n && r.bypassIfBusy(i) {
+			r.updateQueue()
 			break
 		}
 	}
@@ -124,39 +124,39 @@ func (r *tagRing) Grant(bu int, g *placing.Grant) error {
 }
 
 // Tag implements Ring.
-func (r *tagRing) Tag(t *tagnet.Tag) error {
-	if err := r.matches(t); err != nil {
+func (r *tagRing) AddTag(t *tagnet.Tag) error {
+	if err := r.matchToken(t); err != nil {
 		return err
 	}
-	for i := range r.held {
-		if r.held[i].Place == t.Place {
-			return &tagError{*t, r.bu(t), "it is here already"}
+	for i := range r.heldTags {
+		if r.heldTags[i].Place == t.Place {
+			return &tagError{*t, r.builderOf(t), "it is here already"}
 		}
 	}
-	r.held = append(r.held, heldTag{*t, t.Served.Has(r.ru)})
-	r.passes(len(r.held) - 1)
-	r.settle()
+	r.heldTags = append(r.heldTags, heldTag{*t, t.Served.Has(r.ru)})
+	r.bypassIfBusy(len(r.heldTags) - 1)
+	r.updateQueue()
 	return nil
 }
 
-func (r *tagRing) bu(t *tagnet.Tag) int { return int(t.Place % uint64(r.width)) }
+func (r *tagRing) builderOf(t *tagnet.Tag) int { return int(t.Place % uint64(r.width)) }
 
-// passes decides whether a tag that is here is passed on unserved, since it would wait for more than bypassHalves
+// bypassIfBusy decides whether a tag that is here is passed on unserved, since it would wait for more than bypassRatioX2
 // halves of its own part. It is asked when both the tag and its window are here: before, the part's size is not known,
 // nor could it be served.
-func (r *tagRing) passes(i int) bool {
-	h := &r.held[i]
-	if h.done || !r.bypass || h.Loop == tagnet.MaxLoops || h.Place < r.base || h.Place >= r.end() ||
-		r.At(h.Place).Stage != stageGranted {
+func (r *tagRing) bypassIfBusy(i int) bool {
+	h := &r.heldTags[i]
+	if h.done || !r.bypass || h.Loop == tagnet.MaxLoops || h.Place < r.base || h.Place >= r.nextPlace() ||
+		r.TransferAt(h.Place).Stage != stageGranted {
 		return false
 	}
 	ahead := uint64(0)
-	for k := range r.held[:i] {
-		if x := &r.held[k]; !x.done && x.Place < r.end() {
-			ahead += uint64(r.At(x.Place).Size)
+	for k := range r.heldTags[:i] {
+		if x := &r.heldTags[k]; !x.done && x.Place < r.nextPlace() {
+			ahead += uint64(r.TransferAt(x.Place).Size)
 		}
 	}
-	if 2*ahead <= bypassHalves*uint64(r.At(h.Place).Size) {
+	if 2*ahead <= bypassRatioX2*uint64(r.TransferAt(h.Place).Size) {
 		return false
 	}
 	h.done = true
@@ -164,13 +164,13 @@ func (r *tagRing) passes(i int) bool {
 	return true
 }
 
-// matches tells whether a tag is of a token that came, or is still to come.
-func (r *tagRing) matches(t *tagnet.Tag) error {
-	if t.Place < r.base || t.Place >= r.end() {
+// matchToken tells whether a tag is of a token that came, or is still to come.
+func (r *tagRing) matchToken(t *tagnet.Tag) error {
+	if t.Place < r.base || t.Place >= r.nextPlace() {
 		return nil // it is over, or not here yet
 	}
-	if x := r.At(t.Place); x.Stage == stageEmpty || x.MEP != t.MEP || x.Slot != t.Slot || x.Attempt != t.Attempt {
-		return &tagError{*t, r.bu(t), "no token says so"}
+	if x := r.TransferAt(t.Place); x.Stage == stageEmpty || x.MEP != t.MEP || x.Slot != t.Slot || x.Attempt != t.Attempt {
+		return &tagError{*t, r.builderOf(t), "no token says so"}
 	}
 	return nil
 }
@@ -178,84 +178,84 @@ func (r *tagRing) matches(t *tagnet.Tag) error {
 // Withdraw implements Order. The tags of what was withdrawn are passed on all the same, for the scheduler to check.
 func (r *tagRing) Withdraw(w tagnet.Withdrawal) {
 	r.Transfers.Withdraw(w)
-	r.unhold()
+	r.refreshWriting()
 }
 
 // Lose implements Order.
-func (r *tagRing) Lose(bu int) {
-	r.Transfers.Lose(bu)
-	r.unhold()
+func (r *tagRing) MarkLost(bu int) {
+	r.Transfers.MarkLost(bu)
+	r.refreshWriting()
 }
 
-// unhold lets go on what waited for a write that is left.
-func (r *tagRing) unhold() {
+// refreshWriting lets go on what waited for a write that is left.
+func (r *tagRing) refreshWriting() {
 	r.writing = false
-	for i := range r.held {
-		if h := &r.held[i]; !h.done && h.Place >= r.base && h.Place < r.end() && r.At(h.Place).Stage == stageSent {
+	for i := range r.heldTags {
+		if h := &r.heldTags[i]; !h.done && h.Place >= r.base && h.Place < r.nextPlace() && r.TransferAt(h.Place).Stage == stageSent {
 			r.writing = true
 		}
 	}
-	r.settle()
+	r.updateQueue()
 }
 
-// settle finds the first tag that waits to be served, and passes on what can be.
-func (r *tagRing) settle() {
-	kept := r.held[:0]
-	r.next = -1
-	for _, h := range r.held {
-		if !h.done && r.gone(&h.Tag) {
+// updateQueue finds the first tag that waits to be served, and passes on what can be.
+func (r *tagRing) updateQueue() {
+	kept := r.heldTags[:0]
+	r.nextHeld = -1
+	for _, h := range r.heldTags {
+		if !h.done && r.isOver(&h.Tag) {
 			h.done = true
-			if r.Lost(r.bu(&h.Tag)) { // the scheduler may not know yet, and takes no tag that is not served
+			if r.IsLost(r.builderOf(&h.Tag)) { // the scheduler may not know yet, and takes no tag that is not served
 				h.Served.Add(r.ru)
 			}
 		}
 		if h.done && (r.bypass || len(kept) == 0) {
-			r.onward = append(r.onward, h.Tag)
+			r.outgoing = append(r.outgoing, h.Tag)
 			continue
 		}
-		if r.next < 0 && r.waits(&h) {
-			r.next = len(kept)
+		if r.nextHeld < 0 && r.isWaiting(&h) {
+			r.nextHeld = len(kept)
 		}
 		kept = append(kept, h)
 	}
-	if r.held = kept; r.next < 0 {
-		r.next = len(kept)
+	if r.heldTags = kept; r.nextHeld < 0 {
+		r.nextHeld = len(kept)
 	}
 }
 
-// gone tells that a tag's transfer is done with, without having been served for it.
-func (r *tagRing) gone(t *tagnet.Tag) bool {
-	return t.Place < r.base || t.Place < r.end() && r.At(t.Place).Stage >= stageLeft
+// isOver tells that a tag's transfer is done with, without having been served for it.
+func (r *tagRing) isOver(t *tagnet.Tag) bool {
+	return t.Place < r.base || t.Place < r.nextPlace() && r.TransferAt(t.Place).Stage >= stageOrphaned
 }
 
-func (r *tagRing) waits(h *heldTag) bool {
-	return !h.done && (h.Place >= r.end() || r.At(h.Place).Stage < stageSent)
+func (r *tagRing) isWaiting(h *heldTag) bool {
+	return !h.done && (h.Place >= r.nextPlace() || r.TransferAt(h.Place).Stage < stageSent)
 }
 
 // Turn implements Order.
-func (r *tagRing) Turn() (Turn, uint64) {
+func (r *tagRing) NextAction() (Action, uint64) {
 	switch {
-	case r.next == len(r.held) && r.Open() == 0:
-		return ForToken, 0
-	case r.next == len(r.held) || r.held[r.next].Place >= r.end():
-		return ForTag, 0
+	case r.nextHeld == len(r.heldTags) && r.OpenTransfers() == 0:
+		return WaitToken, 0
+	case r.nextHeld == len(r.heldTags) || r.heldTags[r.nextHeld].Place >= r.nextPlace():
+		return WaitTag, 0
 	}
-	n := r.held[r.next].Place
+	n := r.heldTags[r.nextHeld].Place
 	switch {
-	case r.At(n).Stage == stageAnnounced:
-		return ForGrant, n
+	case r.TransferAt(n).Stage == stageAnnounced:
+		return WaitGrant, n
 	case r.writing:
-		return ForWrite, n
+		return WaitWrite, n
 	}
 	return Send, n
 }
 
 // Serve implements Order: one part at a time.
 func (r *tagRing) Serve(n uint64, _ int, places []uint64) []uint64 {
-	r.write(n)
+	r.markSent(n)
 	r.writing = true
-	for r.next < len(r.held) && !r.waits(&r.held[r.next]) {
-		r.next++
+	for r.nextHeld < len(r.heldTags) && !r.isWaiting(&r.heldTags[r.nextHeld]) {
+		r.nextHeld++
 	}
 	return append(places, n)
 }
@@ -263,40 +263,40 @@ func (r *tagRing) Serve(n uint64, _ int, places []uint64) []uint64 {
 // Complete implements Order: the tag may be passed on.
 func (r *tagRing) Complete(places []uint64) error {
 	for _, n := range places {
-		left := n >= r.base && n < r.end() && r.At(n).Stage == stageLeft
+		orphaned := n >= r.base && n < r.nextPlace() && r.TransferAt(n).Stage == stageOrphaned
 		if err := r.Transfers.Complete([]uint64{n}); err != nil {
 			return err
 		}
-		if !left { // else its tag has gone on
-			r.served(n)
+		if !orphaned { // else its tag has gone on
+			r.markServed(n)
 		}
 	}
 	return nil
 }
 
-// served passes on the tag of a transfer that is done.
-func (r *tagRing) served(n uint64) {
+// markServed passes on the tag of a transfer that is done.
+func (r *tagRing) markServed(n uint64) {
 	r.writing = false
-	for i := range r.held {
-		if h := &r.held[i]; h.Place == n {
+	for i := range r.heldTags {
+		if h := &r.heldTags[i]; h.Place == n {
 			h.done = true
 			h.Served.Add(r.ru)
 		}
 	}
-	r.settle()
+	r.updateQueue()
 }
 
 // Passed implements Order; there are no phases.
-func (r *tagRing) Passed(int) {}
+func (r *tagRing) AdvancePhase(int) {}
 
 // Forward implements Ring.
-func (r *tagRing) Forward() (tagnet.Tag, bool) {
-	if r.passed == len(r.onward) {
-		r.onward, r.passed = r.onward[:0], 0
+func (r *tagRing) NextForward() (tagnet.Tag, bool) {
+	if r.forwarded == len(r.outgoing) {
+		r.outgoing, r.forwarded = r.outgoing[:0], 0
 		return tagnet.Tag{}, false
 	}
-	r.passed++
-	return r.onward[r.passed-1], true
+	r.forwarded++
+	return r.outgoing[r.forwarded-1], true
 }
 
 // Bypassed implements Ring.

@@ -42,7 +42,7 @@ func TestRing(t *testing.T) {
 			cfg.Rules.BusyGroup = tagnet.Policy(rapid.IntRange(0, 1).Draw(rt, "busy"))
 		}
 		meps := uint64(rapid.IntRange(1, 30).Draw(rt, "meps"))
-		w := newRingWorld(rt, cfg)
+		w := newTagRingWorld(rt, cfg)
 		large := rapid.IntRange(0, rus).Draw(rt, "large")
 		w.size = largeNowAndThen(large, 3)
 		exclusions := rapid.IntRange(0, 3).Draw(rt, "exclusions")
@@ -64,7 +64,7 @@ func TestRing(t *testing.T) {
 			}
 			steps[rapid.IntRange(0, len(steps)-1).Draw(rt, "step")]()
 		}
-		w.over(meps)
+		w.checkOver(meps)
 		g := w.core.Registers().GetCounters().GetTags()
 		if !cfg.Bypass && g.GetOvertaken()+g.GetAgain() > 0 {
 			rt.Fatalf("without by-pass: %v", g)
@@ -78,13 +78,13 @@ func TestRing(t *testing.T) {
 }
 
 // change takes a builder unit away, or back. It may come back when what was on its way to it has ended.
-func (w *ringWorld) change(bu int) {
+func (w *tagRingWorld) change(bu int) {
 	if !w.lost[bu] {
 		w.exclude(bu)
 		return
 	}
 	w.grants = slices.DeleteFunc(w.grants, func(g grantTo) bool { return g.bu == bu })
-	if !slices.ContainsFunc(w.writes, func(x writeOf) bool { return w.bu(x.place) == bu }) {
+	if !slices.ContainsFunc(w.writes, func(x ringWrite) bool { return w.bu(x.place) == bu }) {
 		w.include(bu)
 	}
 }
@@ -121,8 +121,8 @@ func TestEveryInterleavingOfARing(t *testing.T) {
 				Window: 4,
 				Policy: tagnet.Skip,
 			}
-			exploreRing(t, func() *ringWorld {
-				w := newRingWorld(t, cfg)
+			exploreTagRing(t, func() *tagRingWorld {
+				w := newTagRingWorld(t, cfg)
 				w.size = largeNowAndThen(0, 2)
 				w.read(tc.meps, true)
 				return w
@@ -131,16 +131,16 @@ func TestEveryInterleavingOfARing(t *testing.T) {
 	}
 }
 
-// exploreRing replays every way to a state that has not been seen, since a core cannot be copied from here.
-func exploreRing(t *testing.T, begin func() *ringWorld, meps uint64, lose, bypass bool) {
+// exploreTagRing replays every way to a state that has not been seen, since a core cannot be copied from here.
+func exploreTagRing(t *testing.T, begin func() *tagRingWorld, meps uint64, lose, bypass bool) {
 	seen := map[string]bool{}
 	todo := [][]int{nil}
 	ends, again := 0, uint64(0)
 	for len(todo) > 0 {
-		way := todo[len(todo)-1]
+		path := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		w := begin()
-		for _, i := range way {
+		for _, i := range path {
 			w.options(lose)[i]()
 		}
 		k := w.key()
@@ -151,12 +151,12 @@ func exploreRing(t *testing.T, begin func() *ringWorld, meps uint64, lose, bypas
 		n := len(w.options(lose))
 		if len(w.steps()) == 0 {
 			ends++
-			w.over(meps)
+			w.checkOver(meps)
 			again += w.core.Registers().GetCounters().GetTags().GetAgain()
 			continue
 		}
 		for i := range n {
-			todo = append(todo, append(slices.Clip(way), i))
+			todo = append(todo, append(slices.Clip(path), i))
 		}
 	}
 	t.Logf("%d states, %d ends, %d tags went round again", len(seen), ends, again)
@@ -166,7 +166,7 @@ func exploreRing(t *testing.T, begin func() *ringWorld, meps uint64, lose, bypas
 }
 
 // options are the steps, and where a builder unit may be lost, that.
-func (w *ringWorld) options(lose bool) []func() {
+func (w *tagRingWorld) options(lose bool) []func() {
 	out := w.steps()
 	if lose && !w.lost[1] && w.core.State() != tagnet.Drained {
 		out = append(out, func() { w.exclude(1) })
@@ -177,7 +177,7 @@ func (w *ringWorld) options(lose bool) []func() {
 // TestTagRefused holds that a tag that contradicts the tokens has no effect.
 func TestTagRefused(t *testing.T) {
 	r := newTagRing(1, 2, 2, true)
-	if err := r.Cycle(batch(0, []tagnet.Token{tok(0, 0), none}), 0); err != nil {
+	if err := r.AddCycle(batch(0, []tagnet.Token{newToken(0, 0), none}), 0); err != nil {
 		t.Fatal(err)
 	}
 	good := tagnet.Tag{
@@ -193,19 +193,19 @@ func TestTagRefused(t *testing.T) {
 		"place":   {Place: 1, MEP: 0, Slot: 0, Attempt: 1},
 	} {
 		var wrong *tagError
-		if err := r.Tag(&bad); !errors.As(err, &wrong) {
+		if err := r.AddTag(&bad); !errors.As(err, &wrong) {
 			t.Errorf("another %s: %v", name, err)
 		}
 	}
-	if err := r.Tag(&good); err != nil {
+	if err := r.AddTag(&good); err != nil {
 		t.Fatal(err)
 	}
 	var twice *tagError
-	if err := r.Tag(&good); !errors.As(err, &twice) || len(r.held) != 1 {
-		t.Errorf("%v, %d tags", err, len(r.held))
+	if err := r.AddTag(&good); !errors.As(err, &twice) || len(r.heldTags) != 1 {
+		t.Errorf("%v, %d tags", err, len(r.heldTags))
 	}
 	// A tag that comes before its token waits, and is checked when that comes.
-	if err := r.Tag(&tagnet.Tag{
+	if err := r.AddTag(&tagnet.Tag{
 		Place:   3,
 		MEP:     9,
 		Slot:    0,
@@ -213,7 +213,7 @@ func TestTagRefused(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Cycle(batch(1, []tagnet.Token{tok(2, 1), tok(3, 0)}), 0); !errors.As(err, &twice) {
+	if err := r.AddCycle(batch(1, []tagnet.Token{newToken(2, 1), newToken(3, 0)}), 0); !errors.As(err, &twice) {
 		t.Error(err)
 	}
 }

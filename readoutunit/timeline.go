@@ -23,8 +23,8 @@ type timeline struct {
 
 func newTimeline(steps int) timeline { return timeline{kept: make([]Step, max(0, steps))} }
 
-// begin notes that a burst was given to the network.
-func (l *timeline) begin(phase uint64, bu int, mep uint64, meps int) {
+// recordBegin notes that a burst was given to the network.
+func (l *timeline) recordBegin(phase uint64, bu int, mep uint64, meps int) {
 	if len(l.kept) == 0 {
 		return
 	}
@@ -42,20 +42,20 @@ func (l *timeline) begin(phase uint64, bu int, mep uint64, meps int) {
 	l.next++
 }
 
-// last tells the steps from the newest to the oldest that is kept, until more is false.
-func (l *timeline) last(more func(*Step) bool) {
+// eachNewestFirst tells the steps from the newest to the oldest that is kept, until more is false.
+func (l *timeline) eachNewestFirst(more func(*Step) bool) {
 	size := uint64(len(l.kept))
 	for n := l.next; n > 0 && l.next-n < size && more(&l.kept[(n-1)%size]); n-- {
 	}
 }
 
-// sent notes the outcome of a burst, known by its first MEP.
-func (l *timeline) sent(bu int, mep uint64) {
+// recordSent notes the outcome of a burst, known by its first MEP.
+func (l *timeline) recordSent(bu int, mep uint64) {
 	if len(l.kept) == 0 {
 		return
 	}
 	now := time.Now().UnixMicro()
-	l.last(func(s *Step) bool {
+	l.eachNewestFirst(func(s *Step) bool {
 		if s.BU != bu || s.MEP != mep || s.Sent != 0 {
 			return true
 		}
@@ -67,13 +67,13 @@ func (l *timeline) sent(bu int, mep uint64) {
 	})
 }
 
-// released notes that a phase was left.
-func (l *timeline) released(phase uint64) {
+// recordReleased notes that a phase was left.
+func (l *timeline) recordReleased(phase uint64) {
 	if len(l.kept) == 0 {
 		return
 	}
 	now := time.Now().UnixMicro()
-	l.last(func(s *Step) bool {
+	l.eachNewestFirst(func(s *Step) bool {
 		if s.Phase == phase {
 			s.Released = now
 		}

@@ -30,46 +30,46 @@ func TestTimeline(t *testing.T) {
 			}
 		}
 		want("nothing has happened")
-		l.sent(1, 9)
-		l.released(0)
+		l.recordSent(1, 9)
+		l.recordReleased(0)
 		want("of what is not kept nothing is noted")
 
 		tick() // 1
-		l.begin(0, 1, 9, 1)
+		l.recordBegin(0, 1, 9, 1)
 		tick() // 2
-		l.sent(1, 9)
+		l.recordSent(1, 9)
 		tick() // 3
-		l.released(0)
+		l.recordReleased(0)
 		want("a phase", Step{0, 1, 9, 1, 1, 2, 3})
 
 		tick() // 4
-		l.begin(1, Dummy, 0, 0)
+		l.recordBegin(1, Dummy, 0, 0)
 		tick() // 5
-		l.released(1)
+		l.recordReleased(1)
 		want("a dummy", Step{0, 1, 9, 1, 1, 2, 3}, Step{1, Dummy, 0, 0, 4, 4, 5})
 
 		tick() // 6
-		l.begin(2, 0, 10, 1)
-		l.begin(2, 2, 11, 1)
+		l.recordBegin(2, 0, 10, 1)
+		l.recordBegin(2, 2, 11, 1)
 		tick() // 7
-		l.sent(2, 11)
+		l.recordSent(2, 11)
 		tick() // 8
-		l.released(2)
+		l.recordReleased(2)
 		tick() // 9
-		l.sent(0, 10)
+		l.recordSent(0, 10)
 		want("two writes in a phase, one of which outlasts it; the oldest step made room",
 			Step{1, Dummy, 0, 0, 4, 4, 5}, Step{2, 0, 10, 1, 6, 9, 8}, Step{2, 2, 11, 1, 6, 7, 8})
-		l.sent(0, 10)
+		l.recordSent(0, 10)
 		want("a second outcome changes nothing",
 			Step{1, Dummy, 0, 0, 4, 4, 5}, Step{2, 0, 10, 1, 6, 9, 8}, Step{2, 2, 11, 1, 6, 7, 8})
 	})
 }
 
-func TestTimelineWithoutRoom(t *testing.T) {
+func TestTimelineWithoutCapacity(t *testing.T) {
 	l := newTimeline(0)
-	l.begin(0, 1, 9, 1)
-	l.sent(1, 9)
-	l.released(0)
+	l.recordBegin(0, 1, 9, 1)
+	l.recordSent(1, 9)
+	l.recordReleased(0)
 	if got := l.steps(); len(got) != 0 {
 		t.Error(got)
 	}
@@ -77,7 +77,7 @@ func TestTimelineWithoutRoom(t *testing.T) {
 
 func TestTimelineAllocatesNothing(t *testing.T) {
 	l := newTimeline(8)
-	if n := testing.AllocsPerRun(100, func() { l.begin(1, 2, 3, 1); l.sent(2, 3); l.released(1) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { l.recordBegin(1, 2, 3, 1); l.recordSent(2, 3); l.recordReleased(1) }); n != 0 {
 		t.Errorf("%v allocations per step", n)
 	}
 }
@@ -89,9 +89,9 @@ func BenchmarkTimeline(b *testing.B) {
 			l := newTimeline(kept)
 			b.ReportAllocs()
 			for n := range uint64(b.N) {
-				l.begin(n, 1, n, 1)
-				l.sent(1, n)
-				l.released(n)
+				l.recordBegin(n, 1, n, 1)
+				l.recordSent(1, n)
+				l.recordReleased(n)
 			}
 		})
 	}

@@ -16,14 +16,14 @@ import (
 func TestTranscripts(t *testing.T) {
 	transcript.Play(t, func(t *testing.T) transcript.Answer {
 		p := &player{t: t}
-		ring := &ringPlayer{player: p}
+		tagRing := &tagRingPlayer{player: p}
 		return func(command string) string {
 			w := strings.Fields(command)
 			switch {
 			case strings.HasPrefix(command, "ring of"):
-				return ring.ring(w)
-			case ring.w != nil:
-				return ring.say(w)
+				return tagRing.open(w)
+			case tagRing.w != nil:
+				return tagRing.say(w)
 			}
 			return p.say(w)
 		}
@@ -60,7 +60,7 @@ func (p *player) say(w []string) string {
 	}
 	var out strings.Builder
 	for _, u := range who {
-		if answer := p.tell(u, w); answer != "" {
+		if answer := p.runCommand(u, w); answer != "" {
 			fmt.Fprintf(&out, "ru%d %s\n", u.ru, answer)
 		}
 	}
@@ -87,10 +87,10 @@ func (p *player) view(w []string) string {
 	for ru := range rus {
 		u := &actor{
 			seat:      ru,
-			Order:     NewShift(ru, InOrder(rus, p.bus), p.bus, slots, false),
+			Order:     NewShift(ru, SeatsInOrder(rus, p.bus), p.bus, slots, false),
 			ru:        ru,
 			retention: newRetention(p.t, 1, 8, 64),
-			bursts:    newBursts(p.bus),
+			bursts:    newBurstPool(p.bus),
 		}
 		switch at := slices.Index(w, "seated"); {
 		case slices.Contains(w, "pulled"):
@@ -102,10 +102,10 @@ func (p *player) view(w []string) string {
 			u.Order, u.seat = NewShift(ru, seats, p.bus, slots, false), slices.Index(seats.RUs, ru)
 		}
 		if slices.Contains(w, "standing") {
-			u.Order.(interface{ Stand() }).Stand()
+			u.Order.(interface{ EnablePreGranted() }).EnablePreGranted()
 		}
 		if at := slices.Index(w, "rounds"); at >= 0 {
-			u.Order.(*Shift).Widen(p.number(w[at+2]))
+			u.Order.(*Shift).SetMaxCycles(p.number(w[at+2]))
 		}
 		p.units = append(p.units, u)
 	}
@@ -132,7 +132,7 @@ func (p *player) seats(w []string) Seats {
 	return s
 }
 
-func (p *player) tell(u *actor, w []string) string {
+func (p *player) runCommand(u *actor, w []string) string {
 	switch w[0] {
 	case "read": // read up to 4
 		return u.read(uint64(p.number(w[3])))
@@ -150,22 +150,22 @@ func (p *player) tell(u *actor, w []string) string {
 		u.Withdraw(tagnet.Withdrawal{BU: uint16(p.number(w[1])), Before: p.cycle})
 		return u.leftovers()
 	case "full", "room": // full to bu1: the link takes no more; room to bu1: it does again
-		u.Full(p.number(w[2]), w[0] == "full")
+		u.SetLinkFull(p.number(w[2]), w[0] == "full")
 		return ""
 	case "loses": // loses bu1: the link to it is down
 		bu := p.number(w[1])
-		u.Lose(bu)
-		u.bursts.Lose(bu)
+		u.MarkLost(bu)
+		u.bursts.abandon(bu)
 		u.sent = slices.DeleteFunc(u.sent, func(b *burst) bool { return b.BU == bu })
 		return u.leftovers()
-	case "settles":
-		x, ok := u.Settled()
+	case "confirms":
+		x, ok := u.NextQuiesced()
 		if !ok {
-			return "settles nothing"
+			return "confirms nothing"
 		}
-		return fmt.Sprintf("settles exclusion %d", x.Number)
+		return fmt.Sprintf("confirms exclusion %d", x.Number)
 	case "has":
-		return fmt.Sprintf("has %d transfers open, %d were never asked for", u.Open(), u.Unasked())
+		return fmt.Sprintf("has %d transfers open, %d were never asked for", u.OpenTransfers(), u.Unrequested())
 	case "advances":
 		return u.advances()
 	case "released": // released 3, released 6 but 1 4
@@ -173,18 +173,18 @@ func (p *player) tell(u *actor, w []string) string {
 		for _, mep := range w[min(3, len(w)):] {
 			t.HeldUp = append(t.HeldUp, uint64(p.number(mep)))
 		}
-		u.retention.putAside(t.HeldUp)
-		u.Release(needed(&t))
+		u.retention.copyHeldUp(t.HeldUp)
+		u.Release(lowestNeeded(&t))
 		u.bursts.Release(t.Released)
-		u.retention.free(u.bursts.needed())
+		u.retention.freeBelow(u.bursts.lowestNeeded())
 		return u.holds()
 	case "phase":
 		answer := u.sends()
 		if len(u.sent) > 0 {
 			p.done(u, nil)
 		}
-		if turn, _ := u.Turn(); turn == Pass {
-			u.Passed(u.Ahead())
+		if action, _ := u.NextAction(); action == AdvancePhase {
+			u.AdvancePhase(u.CyclesAhead())
 		}
 		return answer
 	}
@@ -192,14 +192,14 @@ func (p *player) tell(u *actor, w []string) string {
 }
 
 func (u *actor) leftovers() string {
-	l := u.Leftovers()
+	l := u.WithdrawalStats()
 	return fmt.Sprintf("has %d transfers open and %d writes left; %d tokens are withdrawn, %d writes failed, %d grants "+
 		"came late",
-		u.Open(), u.LeftWrites(), l.Withdrawn, l.Failed, l.LateGrants)
+		u.OpenTransfers(), u.OrphanedWrites(), l.Withdrawn, l.Failed, l.LateGrants)
 }
 
 func (u *actor) read(to uint64) string {
-	for u.retention.span().To < to {
+	for u.retention.heldSpan().To < to {
 		_, _, sizes, err := u.retention.reserve(context.Background(), 1)
 		if err != nil {
 			return err.Error()
@@ -212,9 +212,9 @@ func (u *actor) read(to uint64) string {
 
 func (u *actor) holds() string {
 	var kept []string
-	span := u.retention.span()
+	span := u.retention.heldSpan()
 	for mep := range span.From {
-		if u.retention.setApart(mep) != nil {
+		if u.retention.heldUpPart(mep) != nil {
 			kept = append(kept, fmt.Sprint(mep))
 		}
 	}
@@ -232,7 +232,7 @@ func (p *player) windows(u *actor, w []string) string {
 	for _, s := range w[6:] {
 		m.Refs = append(m.Refs, placing.Ref{Window: uint32(p.number(s)), Gen: 1})
 	}
-	if err := u.Standing(p.number(w[2]), &m); err != nil {
+	if err := u.ApplyPreGrants(p.number(w[2]), &m); err != nil {
 		return "refuses: " + err.Error()
 	}
 	return ""
@@ -247,13 +247,13 @@ func (p *player) newCycle(u *actor, w []string) string {
 		}
 		mep, slot, _ := strings.Cut(s, "/")
 		slot, attempt, again := strings.Cut(slot, "#")
-		t := tok(uint64(p.number(mep)), uint32(p.number(slot)))
+		t := newToken(uint64(p.number(mep)), uint32(p.number(slot)))
 		if again {
 			t.Attempt = uint8(p.number(attempt))
 		}
 		c = append(c, t)
 	}
-	if err := u.Cycle(batch(p.cycle, c), 0); err != nil {
+	if err := u.AddCycle(batch(p.cycle, c), 0); err != nil {
 		return "refuses: " + err.Error()
 	}
 	return ""
@@ -279,41 +279,41 @@ func (p *player) grant(u *actor, w []string) string {
 			g.Attempt = uint32(n)
 		}
 	}
-	if err := u.Grant(bu, &g); err != nil {
+	if err := u.ApplyGrant(bu, &g); err != nil {
 		return "refuses: " + err.Error()
 	}
 	return ""
 }
 
 func (u *actor) sends() string {
-	turn, n := u.Turn()
-	switch turn {
-	case ForToken:
+	action, n := u.NextAction()
+	switch action {
+	case WaitToken:
 		return "has no cycle"
-	case Pass:
+	case AdvancePhase:
 		return u.silent()
 	}
-	if _, shift := u.Order.(*Shift); !shift && turn != Send {
-		return turn.String()
+	if _, shift := u.Order.(*Shift); !shift && action != Send {
+		return action.String()
 	}
-	t := u.At(n)
+	t := u.TransferAt(n)
 	bu := t.BU
-	if turn != Send {
+	if action != Send {
 		return fmt.Sprintf("waits for bu%d to grant MEP %d, which is %s", bu, t.MEP, t.Stage)
 	}
 	b := u.bursts.open(int(bu))
 	var out []string
 	b.Places = u.Serve(n, maxBurst, b.Places)
 	for _, n := range b.Places {
-		t := u.At(n)
-		part, err := u.retention.lookUp(u.retention.span(), t.MEP)
+		t := u.TransferAt(n)
+		part, err := u.retention.lookUp(u.retention.heldSpan(), t.MEP)
 		if err != nil {
 			return err.Error()
 		}
 		b.add(t, part)
 		out = append(out, fmt.Sprintf("MEP %d to bu%d, slot %d", t.MEP, bu, t.Slot))
 	}
-	u.bursts.send(b)
+	u.bursts.markSent(b)
 	u.sent = append(u.sent, b)
 	return "writes " + strings.Join(out, "; ")
 }
@@ -323,7 +323,7 @@ func (u *actor) silent() string {
 	s := u.Order.(*Shift)
 	phase, phases := s.progress()
 	if s.visits[phase] == Dummy {
-		return fmt.Sprintf("is silent: place %d is no builder unit's", placeOf(u.seat, phase, phases))
+		return fmt.Sprintf("is silent: place %d is no builder unit's", targetSeat(u.seat, phase, phases))
 	}
 	return fmt.Sprintf("is silent: bu%d's place is empty", s.visits[phase])
 }
@@ -343,13 +343,13 @@ func (p *player) done(u *actor, w []string) string {
 			return err.Error()
 		}
 	}
-	u.retention.free(u.bursts.needed())
+	u.retention.freeBelow(u.bursts.lowestNeeded())
 	u.sent = append(u.sent[:from], u.sent[to:]...)
-	return fmt.Sprintf("has %d transfers open", u.Open())
+	return fmt.Sprintf("has %d transfers open", u.OpenTransfers())
 }
 
 func (u *actor) advances() string {
-	u.Passed(u.Ahead())
+	u.AdvancePhase(u.CyclesAhead())
 	return ""
 }
 

@@ -18,24 +18,24 @@ type Transfers struct {
 
 	// The places of the cycles that have come and are not over, one behind the other. They are known by their number since
 	// the start of the run; the first kept has number base.
-	places []Transfer
-	base   uint64
-	over   int    // leading places known to be empty or done
-	from   uint64 // the unit has no MEP below
-	next   uint64 // cycle to come
-	open   int    // transfers that are not done
+	places    []Transfer
+	base      uint64
+	finished  int    // leading places known to be empty or done
+	firstMEP  uint64 // the unit has no MEP below
+	nextCycle uint64 // cycle to come
+	openCount int    // transfers that are not done
 
-	wanted  uint64 // number of the oldest place whose transfer may be announced, and never asked for
-	unasked uint64 // transfers that the builder unit never asked for
+	oldestUnrequested uint64 // number of the oldest place whose transfer may be announced, and never asked for
+	unrequested       uint64 // transfers that the builder unit never asked for
 
 	latest [][]uint64 // by builder unit and slot: 1 + number of the place with its latest token; 0 for none
 
-	// standing are the windows that were granted once for all, by builder unit and slot. A token whose slot has one needs
+	// preGranted are the windows that were granted once for all, by builder unit and slot. A token whose slot has one needs
 	// no announcement. Nil: windows are granted for each MEP.
-	standing [][]shmem.Ref
-	sent     int // transfers whose write is under way, and waited for
+	preGranted [][]shmem.Ref
+	sentCount  int // transfers whose write is under way, and waited for
 
-	left left // what became of builder units that were excluded or lost
+	withdrawals withdrawals // what became of builder units that were excluded or lost
 }
 
 // Transfer is one token's way through a readout unit.
@@ -55,7 +55,7 @@ const (
 	stageAnnounced              // the sizes are on their way
 	stageGranted                // the builder unit has given a window
 	stageSent                   // the write is queued
-	stageLeft                   // the write is queued, and nobody waits for it: its builder unit is excluded
+	stageOrphaned               // the write is queued, and nobody waits for it: its builder unit is excluded
 	stageDone                   // the write has its outcome, or is not wanted
 )
 
@@ -64,7 +64,7 @@ func (s Stage) String() string {
 }
 
 func newTransfers(bus, slots int) Transfers {
-	t := Transfers{width: bus, latest: make([][]uint64, bus), left: newLeft(bus)}
+	t := Transfers{width: bus, latest: make([][]uint64, bus), withdrawals: newWithdrawals(bus)}
 	for b := range t.latest {
 		t.latest[b] = make([]uint64, slots)
 	}
@@ -79,7 +79,7 @@ type tokenError struct {
 	Reason string
 }
 
-func refuse(bu int, slot uint32, mep uint64, reason string) error {
+func newTokenError(bu int, slot uint32, mep uint64, reason string) error {
 	return &tokenError{
 		BU:     bu,
 		Slot:   slot,
@@ -102,14 +102,14 @@ func (e *cycleError) Error() string {
 	return fmt.Sprintf("cycle %d of %d places came where cycle %d of %d follows", e.Cycle, e.Places, e.Want, e.Width)
 }
 
-// cycle takes the next cycle of a batch. Its tokens are then to be announced. A *cycleError or *tokenError says what is
+// addCycle takes the next cycle of a batch. Its tokens are then to be announced. A *cycleError or *tokenError says what is
 // wrong with it; it then had no effect. Places below keep are those of which nobody wants to know whether they are
 // empty or done.
-func (s *Transfers) cycle(b *tagnet.Batch, i int, keep uint64) error {
-	if n := b.First + uint64(i); n != s.next || b.Places != s.width {
+func (s *Transfers) addCycle(b *tagnet.Batch, i int, keepFrom uint64) error {
+	if n := b.First + uint64(i); n != s.nextCycle || b.Places != s.width {
 		return &cycleError{
 			Cycle:  n,
-			Want:   s.next,
+			Want:   s.nextCycle,
 			Places: b.Places,
 			Width:  s.width,
 		}
@@ -117,62 +117,62 @@ func (s *Transfers) cycle(b *tagnet.Batch, i int, keep uint64) error {
 	from := i * b.Places
 	for p, mep := range b.MEPs[from : from+b.Places] {
 		if slot := b.Slots[from+p] & (tagnet.MaxSlots - 1); mep != tagnet.NoMEP {
-			if err := s.check(p, slot, mep); err != nil {
+			if err := s.checkToken(p, slot, mep); err != nil {
 				return err
 			}
 		}
 	}
-	s.next++
-	s.setAside()
-	s.compact(keep)
+	s.nextCycle++
+	s.deferOldest()
+	s.compact(keepFrom)
 	for p := range b.Places {
 		var t *Transfer
-		s.places, t = oneMore(s.places)
+		s.places, t = extend(s.places)
 		token, ok := b.Token(i, p)
-		if !ok || token.MEP < s.from {
+		if !ok || token.MEP < s.firstMEP {
 			*t = Transfer{} // nothing is to be sent
 			continue
 		}
 		t.MEP, t.Slot, t.BU, t.Attempt = token.MEP, token.Slot, token.BU, token.Attempt
 		if s.onRequest {
-			if x := s.in(p, token.Slot); x != nil && x.Stage == stageAnnounced {
-				s.forgo(x) // check has let it pass
+			if x := s.latestIn(p, token.Slot); x != nil && x.Stage == stageAnnounced {
+				s.endUnrequested(x) // check has let it pass
 			}
 		}
-		s.arrive(t)
-		s.latest[p][token.Slot] = s.end()
-		if s.Void(s.next-1, p) {
-			s.leave(t)
+		s.startTransfer(t)
+		s.latest[p][token.Slot] = s.nextPlace()
+		if s.IsWithdrawn(s.nextCycle-1, p) {
+			s.withdrawTransfer(t)
 		}
 	}
 	return nil
 }
 
 // Begin implements Order.
-func (s *Transfers) Begin(cycle, mep uint64) {
-	s.next, s.base, s.from = cycle, cycle*uint64(s.width), mep
+func (s *Transfers) BeginAt(cycle, mep uint64) {
+	s.nextCycle, s.base, s.firstMEP = cycle, cycle*uint64(s.width), mep
 }
 
-// arrive begins the transfer of a token that has just come.
-func (s *Transfers) arrive(t *Transfer) {
+// startTransfer begins the transfer of a token that has just come.
+func (s *Transfers) startTransfer(t *Transfer) {
 	t.Stage, t.Ref, t.Size = stageAnnounced, shmem.Ref{}, 0
-	if s.standing != nil {
-		if t.Ref = s.standing[t.BU][t.Slot]; t.Ref != (shmem.Ref{}) {
+	if s.preGranted != nil {
+		if t.Ref = s.preGranted[t.BU][t.Slot]; t.Ref != (shmem.Ref{}) {
 			t.Stage = stageGranted
 		}
 	}
-	s.open++
+	s.openCount++
 }
 
-// check says what is wrong with a token.
-func (s *Transfers) check(bu int, slot uint32, mep uint64) error {
+// checkToken says what is wrong with a token.
+func (s *Transfers) checkToken(bu int, slot uint32, mep uint64) error {
 	if int(slot) >= len(s.latest[bu]) {
-		return refuse(bu, slot, mep, fmt.Sprintf("there are %d slots", len(s.latest[bu])))
+		return newTokenError(bu, slot, mep, fmt.Sprintf("there are %d slots", len(s.latest[bu])))
 	}
 	// The slot may be free at the builder unit before our write's response is here, but not before the write was sent.
 	// What was only announced for it, the builder unit did not ask for: the scheduler has its outcome all the same.
-	if x := s.in(bu, slot); x != nil && x.Stage < stageSent && !(s.onRequest && x.Stage == stageAnnounced) {
-		return refuse(bu, slot, mep, fmt.Sprintf("MEP %d is still %s there", x.MEP, x.Stage))
+	if x := s.latestIn(bu, slot); x != nil && x.Stage < stageSent && !(s.onRequest && x.Stage == stageAnnounced) {
+		return newTokenError(bu, slot, mep, fmt.Sprintf("MEP %d is still %s there", x.MEP, x.Stage))
 	}
 	return nil
 }
@@ -183,10 +183,10 @@ func (s *Transfers) Release(below uint64) {
 	if !s.onRequest {
 		return
 	}
-	for s.wanted = max(s.wanted, s.base); s.wanted < s.end(); s.wanted++ {
-		switch t := s.At(s.wanted); {
+	for s.oldestUnrequested = max(s.oldestUnrequested, s.base); s.oldestUnrequested < s.nextPlace(); s.oldestUnrequested++ {
+		switch t := s.TransferAt(s.oldestUnrequested); {
 		case t.Stage == stageAnnounced && t.MEP < below:
-			s.forgo(t)
+			s.endUnrequested(t)
 		case t.Stage == stageAnnounced || t.Stage == stageGranted:
 			return // what is behind it is newer, or waits for its turn
 		}
@@ -200,44 +200,44 @@ func (s *Transfers) Reject(bu int, slot uint32, mep uint64, written bool) bool {
 	if !s.onRequest || bu >= len(s.latest) || int(slot) >= len(s.latest[bu]) {
 		return false
 	}
-	t := s.in(bu, slot)
+	t := s.latestIn(bu, slot)
 	switch {
 	case t == nil: // it is done, and its place was given up
 		return written
 	case t.MEP != mep:
 		return true // a later token has the slot, so the scheduler has the outcome
 	case t.Stage == stageAnnounced:
-		s.forgo(t)
+		s.endUnrequested(t)
 		return true
 	}
 	return t.Stage == stageDone && written
 }
 
-// forgo ends a transfer that nobody asked for.
-func (s *Transfers) forgo(t *Transfer) {
+// endUnrequested ends a transfer that nobody asked for.
+func (s *Transfers) endUnrequested(t *Transfer) {
 	t.Stage = stageDone
-	s.open--
-	s.unasked++
+	s.openCount--
+	s.unrequested++
 }
 
 // Unasked is the number of transfers that are over since their builder unit did not ask for them.
-func (s *Transfers) Unasked() uint64 { return s.unasked }
+func (s *Transfers) Unrequested() uint64 { return s.unrequested }
 
-// in is the latest transfer into a slot, or nil.
-func (s *Transfers) in(bu int, slot uint32) *Transfer {
+// latestIn is the latest transfer into a slot, or nil.
+func (s *Transfers) latestIn(bu int, slot uint32) *Transfer {
 	if n := s.latest[bu][slot]; n > s.base {
-		return s.At(n - 1)
+		return s.TransferAt(n - 1)
 	}
 	return nil
 }
 
 // At is the transfer at a place that is kept: of a cycle that is not over, or one that is not done.
-func (s *Transfers) At(n uint64) *Transfer { return &s.places[n-s.base] }
+func (s *Transfers) TransferAt(n uint64) *Transfer { return &s.places[n-s.base] }
 
 // compact forgets the oldest places that are below keep, and empty or done.
-func (s *Transfers) compact(keep uint64) {
-	n := s.over
-	for n < int(keep-s.base) && (s.places[n].Stage == stageEmpty || s.places[n].Stage == stageDone) {
+func (s *Transfers) compact(keepFrom uint64) {
+	n := s.finished
+	for n < int(keepFrom-s.base) && (s.places[n].Stage == stageEmpty || s.places[n].Stage == stageDone) {
 		n++
 	}
 	// Moving the rest only when it is the smaller half makes a move per place, in the mean.
@@ -246,76 +246,76 @@ func (s *Transfers) compact(keep uint64) {
 		s.base += uint64(n)
 		n = 0
 	}
-	s.over = n
+	s.finished = n
 }
 
-// setAside puts the oldest transfer behind all others if nobody has asked for it while so many came that it would keep
+// deferOldest puts the oldest transfer behind all others if nobody has asked for it while so many came that it would keep
 // their places for ever: its builder unit has stopped before it decided. A transfer that is only announced is known by
 // its slot, so its number may change.
-func (s *Transfers) setAside() {
-	if !s.onRequest || s.over == len(s.places) || len(s.places) < manyRounds*s.width*len(s.latest[0]) {
+func (s *Transfers) deferOldest() {
+	if !s.onRequest || s.finished == len(s.places) || len(s.places) < maxPlacesPerSlot*s.width*len(s.latest[0]) {
 		return
 	}
-	t := &s.places[s.over]
+	t := &s.places[s.finished]
 	if t.Stage != stageAnnounced {
 		return
 	}
-	s.latest[t.BU][t.Slot] = s.end() + 1
+	s.latest[t.BU][t.Slot] = s.nextPlace() + 1
 	s.places = append(s.places, *t)
-	s.places[s.over].Stage = stageEmpty
+	s.places[s.finished].Stage = stageEmpty
 }
 
-// manyRounds is how many times as many places as there are slots are kept before a transfer is set aside. One token in
+// maxPlacesPerSlot is how many times as many places as there are slots are kept before a transfer is set aside. One token in
 // a cycle, the least there is, makes width places, so that this is passed only when something is far behind.
-const manyRounds = 64
+const maxPlacesPerSlot = 64
 
-// end is the number of the place that comes next.
-func (s *Transfers) end() uint64 { return s.base + uint64(len(s.places)) }
+// nextPlace is the number of the place that comes next.
+func (s *Transfers) nextPlace() uint64 { return s.base + uint64(len(s.places)) }
 
-// grant takes a builder unit's answer to an announcement, and returns the number of its place.
-func (s *Transfers) grant(bu int, g *placing.Grant) (uint64, error) {
+// applyGrant takes a builder unit's answer to an announcement, and returns the number of its place.
+func (s *Transfers) applyGrant(bu int, g *placing.Grant) (uint64, error) {
 	if int(g.Slot) >= len(s.latest[bu]) {
-		return 0, refuse(bu, g.Slot, g.MEP, "a window was granted in a slot that does not exist")
+		return 0, newTokenError(bu, g.Slot, g.MEP, "a window was granted in a slot that does not exist")
 	}
-	t := s.in(bu, g.Slot)
-	if s.left.late(bu, t, g) {
+	t := s.latestIn(bu, g.Slot)
+	if s.withdrawals.isLate(bu, t, g) {
 		return noPlace, nil
 	}
 	if t == nil || t.Stage != stageAnnounced || t.MEP != g.MEP || uint32(t.Attempt) != g.Attempt {
-		return 0, refuse(bu, g.Slot, g.MEP, "a window was granted that was not asked for, or twice")
+		return 0, newTokenError(bu, g.Slot, g.MEP, "a window was granted that was not asked for, or twice")
 	}
 	t.Stage, t.Ref, t.Size = stageGranted, shmem.Ref{Window: g.Window, Gen: g.Gen}, g.Length
 	return s.latest[bu][g.Slot] - 1, nil
 }
 
-// Stand says that every builder unit grants its windows once for all. It must be called before the first token comes.
-func (s *Transfers) Stand() {
-	s.standing = make([][]shmem.Ref, s.width)
-	for b := range s.standing {
-		s.standing[b] = make([]shmem.Ref, len(s.latest[b]))
+// EnablePreGranted says that every builder unit grants its windows once for all. It must be called before the first token comes.
+func (s *Transfers) EnablePreGranted() {
+	s.preGranted = make([][]shmem.Ref, s.width)
+	for b := range s.preGranted {
+		s.preGranted[b] = make([]shmem.Ref, len(s.latest[b]))
 	}
 }
 
 // Stands tells whether windows are granted once for all.
-func (s *Transfers) Stands() bool { return s.standing != nil }
+func (s *Transfers) PreGranted() bool { return s.preGranted != nil }
 
 // Standing takes windows of a builder unit that are granted once for all. Said twice they must be the same. An error
 // says what is wrong; it then had no effect.
-func (s *Transfers) Standing(bu int, m *placing.PreGrants) error {
-	return s.stand(bu, m, func(uint64) {})
+func (s *Transfers) ApplyPreGrants(bu int, m *placing.PreGrants) error {
+	return s.applyPreGrants(bu, m, func(uint64) {})
 }
 
-// stand is Standing, and calls each with the place of every transfer that has its window now.
-func (s *Transfers) stand(bu int, m *placing.PreGrants, each func(n uint64)) error {
-	if s.standing == nil {
+// applyPreGrants is Standing, and calls each with the place of every transfer that has its window now.
+func (s *Transfers) applyPreGrants(bu int, m *placing.PreGrants, each func(n uint64)) error {
+	if s.preGranted == nil {
 		return fmt.Errorf("builder unit %d granted windows for all MEPs, where they are granted for each", bu)
 	}
-	slots := len(s.standing[bu])
+	slots := len(s.preGranted[bu])
 	if uint64(m.First)+uint64(len(m.Refs)) > uint64(slots) {
 		return &tokenError{BU: bu, Slot: m.First, Reason: fmt.Sprintf(
 			"windows were granted in %d slots from there on, but there are %d slots", len(m.Refs), slots)}
 	}
-	have := s.standing[bu][m.First:][:len(m.Refs)]
+	have := s.preGranted[bu][m.First:][:len(m.Refs)]
 	for i, ref := range m.Refs {
 		switch r := shmem.Ref(ref); {
 		case r.Gen == 0:
@@ -326,7 +326,7 @@ func (s *Transfers) stand(bu int, m *placing.PreGrants, each func(n uint64)) err
 	}
 	for i, ref := range m.Refs {
 		have[i] = shmem.Ref(ref)
-		if t := s.in(bu, m.First+uint32(i)); t != nil && t.Stage == stageAnnounced {
+		if t := s.latestIn(bu, m.First+uint32(i)); t != nil && t.Stage == stageAnnounced {
 			t.Stage, t.Ref = stageGranted, have[i]
 			each(s.latest[bu][m.First+uint32(i)] - 1)
 		}
@@ -334,23 +334,23 @@ func (s *Transfers) stand(bu int, m *placing.PreGrants, each func(n uint64)) err
 	return nil
 }
 
-// write notes that the write of a transfer is queued.
-func (s *Transfers) write(n uint64) {
-	s.At(n).Stage = stageSent
-	s.sent++
+// markSent notes that the write of a transfer is queued.
+func (s *Transfers) markSent(n uint64) {
+	s.TransferAt(n).Stage = stageSent
+	s.sentCount++
 }
 
 // Ahead is 0 where there are no phases.
-func (s *Transfers) Ahead() int { return 0 }
+func (s *Transfers) CyclesAhead() int { return 0 }
 
 // Bound does nothing where there are no phases.
-func (s *Transfers) Bound(uint64) {}
+func (s *Transfers) BoundRound(uint64) {}
 
 // Round is 0 where there are no phases.
-func (s *Transfers) Round() uint64 { return 0 }
+func (s *Transfers) RoundStart() uint64 { return 0 }
 
 // Full does nothing where a unit sends in the order of phases or tags: who sends waits for the link.
-func (s *Transfers) Full(int, bool) {}
+func (s *Transfers) SetLinkFull(int, bool) {}
 
 // noPlace stands for the place of a grant that came too late to matter.
 const noPlace = math.MaxUint64
@@ -361,14 +361,14 @@ func (s *Transfers) Complete(places []uint64) error {
 		if n < s.base || n-s.base >= uint64(len(s.places)) {
 			return &notUnderWayError{n}
 		}
-		switch t := s.At(n); t.Stage {
+		switch t := s.TransferAt(n); t.Stage {
 		case stageSent:
 			t.Stage = stageDone
-			s.open--
-			s.sent--
-		case stageLeft:
+			s.openCount--
+			s.sentCount--
+		case stageOrphaned:
 			t.Stage = stageDone
-			s.left.writes[t.BU]--
+			s.withdrawals.orphanedWrites[t.BU]--
 		default:
 			return &notUnderWayError{n}
 		}
@@ -384,4 +384,4 @@ func (e *notUnderWayError) Error() string {
 }
 
 // Open is the number of transfers that are not done.
-func (s *Transfers) Open() int { return s.open }
+func (s *Transfers) OpenTransfers() int { return s.openCount }

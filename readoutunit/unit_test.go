@@ -28,7 +28,7 @@ func (r *rig) fiveMEPs() {
 	if diff := cmp.Diff(tagnet.Update{Read: 5, Events: 10, End: true}, r.sched.last()); diff != "" {
 		r.t.Error(diff)
 	}
-	r.sched.send(0, 0, []tagnet.Token{tok(0, 0), tok(1, 1), tok(2, 0)}, []tagnet.Token{tok(3, 1), none, tok(4, 1)})
+	r.sched.send(0, 0, []tagnet.Token{newToken(0, 0), newToken(1, 1), newToken(2, 0)}, []tagnet.Token{newToken(3, 1), none, newToken(4, 1)})
 	r.until("all writes", func() bool { return r.unit.Stats().Writes == 5 })
 	r.sched.send(2, 5)
 	close(r.sched.tokens)
@@ -83,12 +83,12 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestReadsAheadAsFarAsItHasRoom holds that the source waits for the release of memory, and only for that.
-func TestReadsAheadAsFarAsItHasRoom(t *testing.T) {
+// TestReadsAheadUntilRetentionIsFull holds that the source waits for the release of memory, and only for that.
+func TestReadsAheadUntilRetentionIsFull(t *testing.T) {
 	r := newRig(t, &scripted{blocks: 10, end: io.EOF}, func(_ *rig, c *Config) { c.Retention = newRetention(t, 1, 40, 3) })
 	for below := range uint64(7) {
 		r.until("three blocks", func() bool { return r.sched.last().Read == below+3 })
-		if n, _ := r.unit.cfg.Retention.held(); n != 3 {
+		if n, _ := r.unit.cfg.Retention.usage(); n != 3 {
 			t.Fatalf("%d blocks are held with all below %d released", n, below)
 		}
 		r.sched.send(0, below+1)
@@ -101,7 +101,7 @@ func TestReadsAheadAsFarAsItHasRoom(t *testing.T) {
 // TestFailures holds that whatever a unit cannot go on after is told, once, in a sentence that names what and where.
 func TestFailures(t *testing.T) {
 	broken := errors.New("the wire is cut")
-	cycle := []tagnet.Token{tok(0, 0), tok(1, 0), none}
+	cycle := []tagnet.Token{newToken(0, 0), newToken(1, 0), none}
 	for name, tc := range map[string]struct {
 		src    source.Source
 		change func(*rig, *Config)
@@ -138,11 +138,11 @@ func TestFailures(t *testing.T) {
 			cycles: cycle, says: "announcing MEP 1 to builder unit 1: the wire is cut", is: broken,
 		},
 		"token for what is not held": {
-			cycles: []tagnet.Token{none, tok(77, 1), none}, says: "announcing MEP 77 to builder unit 1: block is not retained",
-			is: errRetention,
+			cycles: []tagnet.Token{none, newToken(77, 1), none}, says: "announcing MEP 77 to builder unit 1: block is not retained",
+			is: errNotRetained,
 		},
 		"token for a slot that is not there": {
-			cycles: []tagnet.Token{none, tok(0, 2), none}, says: "MEP 0, slot 2 of builder unit 1: there are 2 slots",
+			cycles: []tagnet.Token{none, newToken(0, 2), none}, says: "MEP 0, slot 2 of builder unit 1: there are 2 slots",
 		},
 		"cycle of another view": {
 			cycles: []tagnet.Token{none, none}, says: "cycle 0 of 2 places came where cycle 0 of 3 follows",
@@ -198,7 +198,7 @@ func TestBadRecord(t *testing.T) {
 	if u := r.sched.last(); u.Read != 3 || u.Events != 3 {
 		t.Errorf("%+v", u)
 	}
-	r.sched.send(0, 0, []tagnet.Token{tok(0, 0), tok(1, 0), tok(2, 0)})
+	r.sched.send(0, 0, []tagnet.Token{newToken(0, 0), newToken(1, 0), newToken(2, 0)})
 	r.until("what came before", func() bool { return r.net.wrote() == 3 })
 	if got := r.unit.BadRecord(); got != bad || r.unit.Stats().BadRecords != 1 {
 		t.Errorf("%v, %+v", got, r.unit.Stats())
@@ -209,7 +209,7 @@ func TestBadRecord(t *testing.T) {
 func TestGrantsThatMakeNoSense(t *testing.T) {
 	r := newRig(t, &scripted{blocks: 2, end: io.EOF}, func(r *rig, _ *Config) { r.net.mute = true })
 	r.until("the end of the input", func() bool { return r.sched.last().End })
-	r.sched.send(0, 0, []tagnet.Token{tok(0, 0), tok(1, 0), none})
+	r.sched.send(0, 0, []tagnet.Token{newToken(0, 0), newToken(1, 0), none})
 	r.until("the announcements", func() bool { return r.unit.Stats().Tokens == 2 })
 	good := placing.Grant{
 		Slot:    0,
@@ -221,21 +221,21 @@ func TestGrantsThatMakeNoSense(t *testing.T) {
 	}
 	other := good
 	other.MEP = 1
-	if err := r.unit.Grant(5, []byte{byte(placing.KindGrant)}); !errors.Is(err, placing.ErrMessage) {
+	if err := r.unit.HandleGrant(5, []byte{byte(placing.KindGrant)}); !errors.Is(err, placing.ErrMessage) {
 		t.Error(err)
 	}
-	if err := r.unit.Grant(4, good.Append(nil)); err == nil || !strings.Contains(err.Error(),
+	if err := r.unit.HandleGrant(4, good.Append(nil)); err == nil || !strings.Contains(err.Error(),
 		"rank 4 granted a window") {
 		t.Error(err)
 	}
 	var token *tokenError
-	if err := r.unit.Grant(5, other.Append(nil)); !errors.As(err, &token) || token.MEP != 1 || token.BU != 0 {
+	if err := r.unit.HandleGrant(5, other.Append(nil)); !errors.As(err, &token) || token.MEP != 1 || token.BU != 0 {
 		t.Error(err)
 	}
 	if n := r.unit.Stats().Refused; n != 3 {
 		t.Errorf("%d refused", n)
 	}
-	if err := r.unit.Grant(5, good.Append(nil)); err != nil {
+	if err := r.unit.HandleGrant(5, good.Append(nil)); err != nil {
 		t.Error(err)
 	}
 	r.until("the write", func() bool { return r.net.wrote() == 1 })
@@ -244,7 +244,7 @@ func TestGrantsThatMakeNoSense(t *testing.T) {
 // TestCompletionOfNothing holds that an outcome nobody waits for is a failure with a sentence, not a crash.
 func TestCompletionOfNothing(t *testing.T) {
 	r := newRig(t, &scripted{blocks: 2, end: io.EOF}, nil)
-	r.unit.Completed(5, 12, nil)
+	r.unit.HandleCompletion(5, 12, nil)
 	if err := r.failure(); !strings.Contains(err.Error(), "not under way: number 12") {
 		t.Error(err)
 	}
@@ -256,7 +256,7 @@ func TestCloseAtAnyMoment(t *testing.T) {
 	for _, free := range []bool{false, true} {
 		for step := range 24 {
 			r := newRig(t, generator(t, 1), func(_ *rig, c *Config) { c.Free = free })
-			cycles := [][]tagnet.Token{{tok(0, 0), tok(1, 1), tok(2, 0)}, {tok(3, 1), none, tok(4, 1)}}
+			cycles := [][]tagnet.Token{{newToken(0, 0), newToken(1, 1), newToken(2, 0)}, {newToken(3, 1), none, newToken(4, 1)}}
 			if step > 0 {
 				r.until("the end of the input", func() bool { return r.sched.last().End })
 				r.sched.send(0, 0, cycles...)
@@ -287,7 +287,7 @@ func TestEveryCloseWaits(t *testing.T) {
 			patiently.Hold(release)
 		}
 	})
-	r.unit.Completed(5, 12, nil)
+	r.unit.HandleCompletion(5, 12, nil)
 	patiently.Receive(t, inside)
 	var released atomic.Bool
 	var wg sync.WaitGroup

@@ -8,8 +8,8 @@ import (
 	"ringlet/barrier"
 )
 
-// Waits is what a unit has learnt in its barriers.
-type Waits struct {
+// BarrierStats is what a unit has learnt in its barriers.
+type BarrierStats struct {
 	InBarrier time.Duration  `count:"barrier_us" help:"time in the barrier"`
 	Barriers  *hdr.Histogram // time in the barrier per epoch, µs
 
@@ -20,31 +20,31 @@ type Waits struct {
 	Holders []*hdr.Histogram
 }
 
-func newWaits(ru, rus int) Waits {
-	w := Waits{Barriers: newTimes()}
+func newBarrierStats(ru, rus int) BarrierStats {
+	w := BarrierStats{Barriers: newTimeHistogram()}
 	if ru == 0 {
-		w.Skews, w.Holders = newTimes(), make([]*hdr.Histogram, rus)
+		w.Skews, w.Holders = newTimeHistogram(), make([]*hdr.Histogram, rus)
 	}
 	return w
 }
 
-// newTimes is a histogram of times in µs, to 1 %. To 0.1 % it would take eight times as much memory, and there may be
+// newTimeHistogram is a histogram of times in µs, to 1 %. To 0.1 % it would take eight times as much memory, and there may be
 // hundreds, which each report copies.
-func newTimes() *hdr.Histogram { return hdr.New(1, maxMicros, 2) }
+func newTimeHistogram() *hdr.Histogram { return hdr.New(1, maxMicros, 2) }
 
-// record takes a time in the barrier.
-func (w *Waits) record(waited time.Duration) error {
+// recordWait takes a time in the barrier.
+func (w *BarrierStats) recordWait(waited time.Duration) error {
 	w.InBarrier += waited
 	return w.Barriers.RecordValue(min(maxMicros, max(1, waited.Microseconds())))
 }
 
-// holder takes an epoch that was left. Nobody holds those that Enter leaves open; Finish tells of them.
-func (w *Waits) holder(held barrier.Held) error {
+// recordHolder takes an epoch that was left. Nobody holds those that Enter leaves open; Finish tells of them.
+func (w *BarrierStats) recordHolder(held barrier.Held) error {
 	if held.Rank < 0 || held.Rank >= len(w.Holders) {
 		return nil
 	}
 	if w.Holders[held.Rank] == nil {
-		w.Holders[held.Rank] = newTimes()
+		w.Holders[held.Rank] = newTimeHistogram()
 	}
 	if err := w.Holders[held.Rank].RecordValue(min(maxMicros, held.By.Microseconds())); err != nil {
 		return err
@@ -52,9 +52,9 @@ func (w *Waits) holder(held barrier.Held) error {
 	return w.Skews.RecordValue(min(maxMicros, held.Span.Microseconds()))
 }
 
-// copied is a copy that no unit writes to.
-func (w *Waits) copied() Waits {
-	c := Waits{InBarrier: w.InBarrier, Barriers: w.Barriers.Clone()}
+// clone is a copy that no unit writes to.
+func (w *BarrierStats) clone() BarrierStats {
+	c := BarrierStats{InBarrier: w.InBarrier, Barriers: w.Barriers.Clone()}
 	if w.Skews != nil {
 		c.Skews, c.Holders = w.Skews.Clone(), make([]*hdr.Histogram, len(w.Holders))
 	}

@@ -20,10 +20,10 @@ func TestWaitsAreCountedOnce(t *testing.T) {
 		{time.Microsecond, barrier.Held{Rank: barrier.Nobody}},
 		{time.Microsecond, barrier.Held{Rank: 7}}, // no such unit
 	}
-	first, other := newWaits(0, 3), newWaits(1, 3)
+	first, other := newBarrierStats(0, 3), newBarrierStats(1, 3)
 	for _, e := range epochs {
-		for _, w := range []*Waits{&first, &other} {
-			if err := errors.Join(w.record(e.waited), w.holder(e.held)); err != nil {
+		for _, w := range []*BarrierStats{&first, &other} {
+			if err := errors.Join(w.recordWait(e.waited), w.recordHolder(e.held)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -35,8 +35,8 @@ func TestWaitsAreCountedOnce(t *testing.T) {
 	if other.Skews != nil || other.Holders != nil {
 		t.Error("unit 1 keeps who held the epochs, too: each would be counted twice")
 	}
-	kept := first.copied()
-	if err := first.holder(epochs[0].held); err != nil {
+	kept := first.clone()
+	if err := first.recordHolder(epochs[0].held); err != nil {
 		t.Fatal(err)
 	}
 	if kept.Skews.TotalCount() != 4 || kept.Holders[0] != nil || kept.Holders[1].TotalCount() != 2 ||
@@ -49,12 +49,12 @@ func TestWaitsAreCountedOnce(t *testing.T) {
 }
 
 func TestWaitsAllocateNothing(t *testing.T) {
-	w := newWaits(0, 2)
+	w := newBarrierStats(0, 2)
 	held := barrier.Held{Rank: 1, By: time.Millisecond, Span: time.Millisecond}
-	if err := w.holder(held); err != nil { // the first epoch that a unit holds makes its histogram
+	if err := w.recordHolder(held); err != nil { // the first epoch that a unit holds makes its histogram
 		t.Fatal(err)
 	}
-	if n := testing.AllocsPerRun(100, func() { _, _ = w.record(time.Millisecond), w.holder(held) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { _, _ = w.recordWait(time.Millisecond), w.recordHolder(held) }); n != 0 {
 		t.Errorf("%v allocations per epoch", n)
 	}
 }

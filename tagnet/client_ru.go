@@ -108,7 +108,7 @@ func (c *RUClient) Update(u Update) error {
 }
 
 // Reach tells how far live data go; otherwise it is as Update.
-func (c *RUClient) Reach(r Reach) error {
+func (c *RUClient) ReportReach(r Reach) error {
 	c.latest.mu.Lock()
 	c.latest.reach = &r
 	c.latest.mu.Unlock()
@@ -128,7 +128,7 @@ func (c *RUClient) Return(t *Tag) error {
 
 // Settle says that nothing of an exclusion is under way here any more; it is known by its place among all that
 // Tokens.Withdrawn told, from 0. Each is said once. It does not block. The error is that of Update.
-func (c *RUClient) Settle(exclusion uint64) error {
+func (c *RUClient) ConfirmExclusion(exclusion uint64) error {
 	c.latest.mu.Lock()
 	c.latest.settled.push(exclusion)
 	c.latest.mu.Unlock()

@@ -211,7 +211,7 @@ func TestBuilderUnitExcludedAndIncluded(t *testing.T) {
 	if w := tokens.Withdrawn[0]; w.BU != 1 || w.Gone || w.Before < tokens.First {
 		t.Fatalf("withdrawn is %+v", w)
 	}
-	must(t, ru.Settle(0))
+	must(t, ru.ConfirmExclusion(0))
 	for err := sys.server.IncludeBU("bu1"); err != nil; err = sys.server.IncludeBU("bu1") {
 		if !errors.Is(err, NotNow) || testContext(t).Err() != nil {
 			t.Fatal(err)

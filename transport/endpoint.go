@@ -211,7 +211,7 @@ func (e *Endpoint) writeMany(rank int, pieces []link.Piece, cookie uint64, wait 
 // peer that does not answer need not keep the memory of what is sent to others. It calls to under a lock of the link,
 // and not at all where it reports false: the write has not been queued yet, or its outcome is known or about to be
 // told.
-func (e *Endpoint) Move(rank int, cookie uint64, to func(piece int) []byte) bool {
+func (e *Endpoint) RelocateWrite(rank int, cookie uint64, to func(piece int) []byte) bool {
 	p, err := e.peer(rank)
 	return err == nil && p.engine.relocateWrite(cookie, to)
 }

@@ -166,7 +166,7 @@ func TestMoveGivesMemoryBack(t *testing.T) {
 		w.fabric.Partition("n0", "n1", true)
 		must.OK(t, hub.ep.WriteMany(1, []link.Piece{{Ref: far.ref[0], Data: data}}, 5))
 		time.Sleep(time.Second)
-		if !hub.ep.Move(1, 5, func(int) []byte { return bytes.Clone(data) }) {
+		if !hub.ep.RelocateWrite(1, 5, func(int) []byte { return bytes.Clone(data) }) {
 			t.Fatal("nothing was moved")
 		}
 		clear(data)
@@ -177,7 +177,7 @@ func TestMoveGivesMemoryBack(t *testing.T) {
 		}
 		must.OK(t, hub.ep.WriteMany(0, []link.Piece{{Ref: hub.ref[0], Data: data}}, 6))
 		for rank, cookie := range []uint64{6, 5, 5} { // to itself, by then over, and to nobody
-			if hub.ep.Move(rank, cookie, nil) {
+			if hub.ep.RelocateWrite(rank, cookie, nil) {
 				t.Errorf("what was written to rank %d was moved", rank)
 			}
 		}

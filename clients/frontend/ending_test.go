@@ -29,7 +29,7 @@ func receiveFragments(ctx context.Context, t *testing.T, f live.Feed, from, n ui
 			}
 			due++
 		}
-		f.Resume(due)
+		f.SetResume(due)
 		f.Done(k)
 	}
 }
@@ -56,7 +56,7 @@ func TestCloseSaysTheEnd(t *testing.T) {
 			must.OK(t, s.Send(ctx, e, nil))
 		}
 		receiveFragments(ctx, t, f, 0, n)
-		f.Safe(n)
+		f.SetSafe(n)
 		awaitAcked(t, s, n)
 		must.OK(t, s.Close(t.Context()))
 		if k, err := f.Next(ctx, make([]live.Fragment, 1)); k != 0 || !errors.Is(err, io.EOF) {
@@ -79,7 +79,7 @@ func TestCloseHasABound(t *testing.T) {
 			must.OK(t, s.Send(ctx, e, nil))
 		}
 		receiveFragments(ctx, t, f, 0, 10)
-		f.Safe(safe)
+		f.SetSafe(safe)
 		awaitAcked(t, s, safe)
 		must.OK(t, f.Close())
 		s.Hurry(30 * time.Millisecond)
@@ -103,9 +103,9 @@ func TestGivenUp(t *testing.T) {
 		must.OK(t, s.Send(ctx, e, nil))
 	}
 	receiveFragments(ctx, t, f, 0, 100)
-	f.GaveUp(7, 9, live.Late)
-	f.GaveUp(60, 61, live.Late)
-	f.Safe(50)
+	f.ReportGivenUp(7, 9, live.Late)
+	f.ReportGivenUp(60, 61, live.Late)
+	f.SetSafe(50)
 	awaitAcked(t, s, 50)
 	must.OK(t, f.Close())
 	set := live.FeedSettings{Address: path, Name: "again", Run: 43}
@@ -116,8 +116,8 @@ func TestGivenUp(t *testing.T) {
 		got, err = again.Next(ctx, make([]live.Fragment, 1))
 		must.OK(t, err)
 	}
-	again.GaveUp(1<<50, 1<<50+1, live.Jump)
-	again.Safe(100)
+	again.ReportGivenUp(1<<50, 1<<50+1, live.Jump)
+	again.SetSafe(100)
 	err = s.Close(ctx)
 	var lost *frontend.GivenUpError
 	if !errors.As(err, &lost) || len(lost.Ranges) != 2 || lost.Ranges[0].From != 7 || lost.Ranges[1].Reason != 4 ||
@@ -142,7 +142,7 @@ func TestNumbersAnew(t *testing.T) {
 	if err := s.Send(ctx, 0, nil); err == nil || !strings.Contains(err.Error(), "has taken the events below 10") {
 		t.Error(err)
 	}
-	f.Safe(10)
+	f.SetSafe(10)
 	must.OK(t, s.Close(ctx))
 }
 

@@ -226,7 +226,7 @@ func TestOtherLanguagesDrop(t *testing.T) {
 		t.Run(language, func(t *testing.T) {
 			f, path := openFeed(t, "?size=256KiB")
 			const events, largest = 2000, 2000 // 2 MB
-			f.Safe(17)                         // before the start: the front-end waits for nobody, and may be at its end at once
+			f.SetSafe(17)                      // before the start: the front-end waits for nobody, and may be at its end at once
 			p := start(t, program(), path, strconv.Itoa(events), strconv.Itoa(largest), "drop")
 			p.line(t)
 			last := p.line(t) // nobody has read yet

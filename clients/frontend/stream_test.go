@@ -52,7 +52,7 @@ func build(ctx context.Context, f live.Feed, n uint64) error {
 	for {
 		k, err := f.Next(ctx, dst[:])
 		if errors.Is(err, io.EOF) && next == n {
-			f.Safe(n)
+			f.SetSafe(n)
 			return nil
 		}
 		if err != nil {
@@ -64,10 +64,10 @@ func build(ctx context.Context, f live.Feed, n uint64) error {
 			}
 			next++
 		}
-		f.Resume(next)
+		f.SetResume(next)
 		f.Done(k)
 		if next > 1000 {
-			f.Safe(next - 1000)
+			f.SetSafe(next - 1000)
 		}
 	}
 }
@@ -145,7 +145,7 @@ func TestStreamToAnother(t *testing.T) {
 		must.OK(t, err)
 		got += k
 	}
-	f.Safe(60)
+	f.SetSafe(60)
 	must.OK(t, f.Close())
 	set := live.FeedSettings{Address: path, Name: "again", Source: 7}
 	again, err := frames.OpenUnix(ctx, set)
@@ -164,7 +164,7 @@ func TestStreamToAnother(t *testing.T) {
 		}
 		again.Done(k)
 	}
-	again.Safe(100)
+	again.SetSafe(100)
 	must.OK(t, patiently.Receive(t, ended, "the stream does not end"))
 	if s.Acked() != 100 {
 		t.Error(s.Acked())
@@ -225,9 +225,9 @@ func TestStreamFull(t *testing.T) {
 	if err := s.Send(ctx, 3, make([]byte, 1<<15)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("event 3: %v", err)
 	}
-	f.Safe(2)
+	f.SetSafe(2)
 	must.OK(t, s.Send(longContext(t), 7, make([]byte, 1<<15)))
-	f.Safe(8)
+	f.SetSafe(8)
 	must.OK(t, s.Close(longContext(t)))
 }
 
@@ -250,7 +250,7 @@ func TestSendAllocatesNothing(t *testing.T) {
 			f.Done(n)
 			got += n
 		}
-		f.Safe(next)
+		f.SetSafe(next)
 	}); n > 10 {
 		t.Errorf("%v allocations for %d fragments", n, len(dst))
 	}
@@ -274,7 +274,7 @@ func BenchmarkStream(b *testing.B) {
 				return
 			}
 			f.Done(n)
-			f.Safe(dst[n-1].Event + 1)
+			f.SetSafe(dst[n-1].Event + 1)
 		}
 	}()
 	data := make([]byte, 1024)

@@ -39,7 +39,7 @@ func (c *Config) inputs() []source.Input {
 	if !c.Live() {
 		return nil
 	}
-	list, _ := source.Inputs(c.Input) // checkLive has looked
+	list, _ := source.ParseInputs(c.Input) // checkLive has looked
 	return list
 }
 
@@ -60,7 +60,7 @@ func (c Config) EventsWhole() bool { return c.Live() && c.OnMissing == live.Stop
 
 // resolveLive says how many sources there are and refuses what live data cannot be.
 func (c *Config) resolveLive(p *problems) {
-	list, err := source.Inputs(c.Input)
+	list, err := source.ParseInputs(c.Input)
 	if err != nil {
 		return // checkInput has said it
 	}
@@ -85,7 +85,7 @@ func (c *Config) resolveLive(p *problems) {
 
 // checkInput says all that is wrong with the input by itself.
 func (c *Config) checkInput(p *problems) {
-	for _, err := range source.Mistakes(c.Input) {
+	for _, err := range source.CheckInput(c.Input) {
 		p.add("input", "%v", err)
 	}
 }
@@ -104,7 +104,7 @@ func (c *Config) checkClashes(p *problems, host func(rank int) string) {
 	if d.Sources() != len(list) {
 		return // said already
 	}
-	for _, err := range source.Clashes(list, func(id int) string { return host(d.UnitOf(id)) }) {
+	for _, err := range source.FindClashes(list, func(id int) string { return host(d.UnitOf(id)) }) {
 		p.add("input", "%v", err)
 	}
 }

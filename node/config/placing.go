@@ -92,7 +92,7 @@ func (c Config) maxBlocks() ([]int, error) {
 // that is given, if it is, has room for all of them. The disciplines in which the size or the request of each MEP
 // decides what is sent need a grant for each.
 func (c *Config) Standing() *placing.Layout {
-	if !c.Generated() || !c.Traffic().Stands {
+	if !c.Generated() || !c.Traffic().AllowsPreGranted {
 		return nil
 	}
 	l, err := c.Layout()

@@ -75,7 +75,7 @@ func preparedIsTrue(t *testing.T, c Config, ru int, truth func(source uint16, bl
 	defer func() { _ = src.Close() }()
 	count := c.Division().Count(ru)
 	stride, buffers := c.Retention(ru, src.MaxBlock())
-	mem, many := make([]byte, stride*buffers), source.InMany(src, count)
+	mem, many := make([]byte, stride*buffers), source.AsMany(src, count)
 	for mep := range uint64(2*buffers + 1) {
 		part := mem[int(mep)%buffers*stride:][:stride]
 		if _, err := many.NextMany(t.Context(), source.Strip{Mem: part, Stride: stride}, make([]uint32, 1)); err != nil {

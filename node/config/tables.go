@@ -49,7 +49,7 @@ func Words(key string) []string {
 }
 
 // Source is the kind that the input chooses, and what it says to that kind.
-func (c Config) Source() (kind source.Row, input string) { return source.Of(c.Input) }
+func (c Config) Source() (kind source.Row, input string) { return source.KindOf(c.Input) }
 
 // SourceSettings are what a readout unit's source is opened with. They hold after Complete.
 func (c Config) SourceSettings(ru int) (s source.Settings, err error) {
@@ -103,7 +103,7 @@ func (c Config) Rule() (*pattern.Pattern, error) {
 // Generated says whether the data are made of the seed, so that their sizes and bytes are known.
 func (c Config) Generated() bool {
 	kind, _ := c.Source()
-	return kind.Made
+	return kind.Generated
 }
 
 // InputFile is the file that is read, or "".

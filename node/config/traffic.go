@@ -51,9 +51,9 @@ func (c *Config) resolveTraffic(p *problems) {
 	case end == phaseEndTime && length <= 0:
 		p.add("phase-end", "%v is not the length of a phase: give e.g. 20ms", length)
 	}
-	if d.MostRUs > 0 && c.RUs > d.MostRUs {
+	if d.MaxRUs > 0 && c.RUs > d.MaxRUs {
 		p.add("rus", "%d readout units cannot pass tags to one another, at most %d can: use another discipline",
-			c.RUs, d.MostRUs)
+			c.RUs, d.MaxRUs)
 	}
 	if c.Seats == "" {
 		return

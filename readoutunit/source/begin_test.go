@@ -39,18 +39,18 @@ func TestBeginAt(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			whole, err := open()
+			complete, err := open()
 			noError(t, err)
-			defer whole.Close()
+			defer complete.Close()
 			later, err := open()
 			noError(t, err)
 			defer later.Close()
 			const mep = 7
 			noError(t, BeginAt(t.Context(), later, mep))
 			var want, got Block
-			a, b := make([]byte, whole.MaxBlock()), make([]byte, later.MaxBlock())
+			a, b := make([]byte, complete.MaxBlock()), make([]byte, later.MaxBlock())
 			for n := 0; ; n++ {
-				err := whole.Next(t.Context(), a, &want)
+				err := complete.Next(t.Context(), a, &want)
 				if n < mep {
 					noError(t, err)
 					continue

@@ -14,10 +14,10 @@ import (
 // readout unit (LHCb-EB §IV.B).
 const minStreams = 3
 
-// patience is the number of numbers of streams that are tried one by one. Real files need one or two; a file made so
+// maxLinearTries is the number of numbers of streams that are tried one by one. Real files need one or two; a file made so
 // that dozens fail is not worth the smallest number, and further tries go up by a sixteenth each, so that the search
 // ends.
-const patience = 64
+const maxLinearTries = 64
 
 // cabling says which stream carries which key, as the cables of a detector do. It is the same for all RUs of a run, and
 // for all runs over the same file with the same number of streams: the keys are dealt out by size, the largest first,
@@ -39,8 +39,8 @@ func compareKeys(a, b bankKey) int {
 	return int(a.Source) - int(b.Source)
 }
 
-// of returns the stream of a bank, or -1 for one whose key was never seen.
-func (c *cabling) of(b event.Bank) int {
+// streamOf returns the stream of a bank, or -1 for one whose key was never seen.
+func (c *cabling) streamOf(b event.Bank) int {
 	id := c.table.id(b)
 	if id < 0 {
 		return -1
@@ -54,14 +54,14 @@ func (c *cabling) of(b event.Bank) int {
 func newCabling(ctx context.Context, cat *catalog, data []byte, cfg ReplayConfig) (*cabling, error) {
 	c := &cabling{division: cfg.Division, table: &cat.keys}
 	order := cat.keys.bySize()
-	given, rus := c.sources(), cfg.RUs
+	configured, rus := c.sources(), cfg.RUs
 	least := minStreams
-	if given > 0 {
+	if configured > 0 {
 		c.deal(cat, order)
 		if fit, err := c.fits(ctx, cat, data); fit || err != nil {
 			return c, err
 		}
-		least = given/rus + 1
+		least = configured/rus + 1
 	}
 	need := (cat.payload + maxContainer - 1) / maxContainer // no stream carries more than maxContainer
 	streams := max(least, (need+rus-1)/rus)                 // of each
@@ -77,14 +77,14 @@ func newCabling(ctx context.Context, cat *catalog, data []byte, cfg ReplayConfig
 			break
 		}
 		streams++
-		if tried >= patience {
+		if tried >= maxLinearTries {
 			streams += streams / 16
 		}
 	}
-	if given > 0 {
+	if configured > 0 {
 		return nil, &ConfigError{"streams", fmt.Sprintf(
 			"%d in all are too few for this file: its events need at least %d on each of %d readout units, so that no "+
-				"fragment exceeds %d bytes", given, streams, rus, event.MaxFragment)}
+				"fragment exceeds %d bytes", configured, streams, rus, event.MaxFragment)}
 	}
 	return c, nil
 }
@@ -130,60 +130,62 @@ func (c *cabling) fits(ctx context.Context, cat *catalog, data []byte) (bool, er
 	if slices.Max(worst) <= maxContainer {
 		return true, nil // even if all keys had their largest size in one event
 	}
-	sums := newFragments(c.sources())
-	look := attention{ctx: ctx}
+	sums := newFragmentSizes(c.sources())
+	look := contextPoller{ctx: ctx}
 	for _, ref := range cat.records {
 		if err := c.measure(ref, data, sums); err != nil {
 			return false, err
 		}
-		for _, s := range sums.some {
+		for _, s := range sums.nonEmpty {
 			if sums.size[s] > maxContainer {
 				return false, nil
 			}
 		}
-		if err := look.after(int(ref.size)); err != nil {
+		if err := look.advance(int(ref.size)); err != nil {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
-// fragments are the sizes of an event's fragments. Most streams may be empty: what an event takes in time depends on
+// fragmentSizes are the sizes of an event's fragments. Most streams may be empty: what an event takes in time depends on
 // its banks, not on how many streams there are.
-type fragments struct {
-	size []uint32 // by stream, in bytes
-	some []uint16 // streams whose size is not zero
+type fragmentSizes struct {
+	size     []uint32 // by stream, in bytes
+	nonEmpty []uint16 // streams whose size is not zero
 
 	unpacked []byte // scratch of measure
 }
 
-func newFragments(streams int) *fragments { return &fragments{size: make([]uint32, streams)} }
+func newFragmentSizes(streams int) *fragmentSizes {
+	return &fragmentSizes{size: make([]uint32, streams)}
+}
 
-func (f *fragments) add(stream int, bytes uint32) {
+func (f *fragmentSizes) add(stream int, bytes uint32) {
 	if f.size[stream] == 0 && bytes > 0 {
-		f.some = append(f.some, uint16(stream))
+		f.nonEmpty = append(f.nonEmpty, uint16(stream))
 	}
 	f.size[stream] += bytes
 }
 
-func (f *fragments) clear() {
-	for _, s := range f.some {
+func (f *fragmentSizes) clear() {
+	for _, s := range f.nonEmpty {
 		f.size[s] = 0
 	}
-	f.some = f.some[:0]
+	f.nonEmpty = f.nonEmpty[:0]
 }
 
 // measure computes the bytes of each stream's fragment of a record. The error is that of a compressed record that was
 // changed since it was read.
-func (c *cabling) measure(ref recordRef, data []byte, sums *fragments) error {
+func (c *cabling) measure(ref recordRef, data []byte, sums *fragmentSizes) error {
 	sums.clear()
-	sums.add(0, uint32(ref.bank()))
+	sums.add(0, uint32(ref.bankBytes()))
 	r, err := ref.record(data, &sums.unpacked)
 	if err != nil {
 		return err
 	}
 	for banks := event.NewBankCursor(r.Payload()); banks.Next(); {
-		if s := c.of(banks.Bank()); s >= 0 {
+		if s := c.streamOf(banks.Bank()); s >= 0 {
 			sums.add(s, uint32(len(banks.Raw())))
 		}
 	}

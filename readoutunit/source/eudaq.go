@@ -14,8 +14,8 @@ import (
 // The way of an event of EUDAQ through a replay, all in the goroutine that calls Next:
 //
 //  1. pick (sequential): the next events of the catalog, up to the packing factor
-//  2. lay (sequential): each is parsed; headers and tables of the MFPs of this RU
-//  3. place (sequential): each is parsed again, and the sub-events of this RU's sources are copied
+//  2. layOut (sequential): each is parsed; headers and tables of the MFPs of this RU
+//  3. copyFragments (sequential): each is parsed again, and the sub-events of this RU's sources are copied
 //  4. CRC-32C of each MFP (if asked)
 //
 // The caller owns the buffer; the mapping is read only. Nothing is allocated.
@@ -23,7 +23,7 @@ import (
 // eudaqFile gives the events of a file of EUDAQ: each sub-event, as it is serialised, is a fragment. A source is what
 // has one name and one device; what it has not is a missing fragment.
 type eudaqFile struct {
-	passes
+	replayLoop
 
 	// immutable after it was opened
 	cat      *eudaqCatalog
@@ -39,52 +39,52 @@ type eudaqFile struct {
 
 // Next gives the next block; see Source.
 func (r *eudaqFile) Next(ctx context.Context, dst []byte, b *Block) (err error) {
-	defer r.guard(debug.SetPanicOnFault(true), &err)
-	return r.next(ctx, dst, b, &r.cat.omitted, r)
+	defer r.recoverFault(debug.SetPanicOnFault(true), &err)
+	return r.nextBlock(ctx, dst, b, &r.cat.omitted, r)
 }
 
-func (r *eudaqFile) beginAt(ctx context.Context, mep uint64) error { return r.passOver(ctx, mep, r) }
+func (r *eudaqFile) beginAt(ctx context.Context, mep uint64) error { return r.skipBlocks(ctx, mep, r) }
 
 // pick fills batch with the rows of the next block.
 func (r *eudaqFile) pick() int {
 	r.batch = r.batch[:0]
-	for n := r.most(); len(r.batch) < n; r.at++ {
-		if r.at == len(r.cat.rows) && !r.again(len(r.cat.rows), &r.cat.omitted) {
+	for n := r.maxEvents(); len(r.batch) < n; r.row++ {
+		if r.row == len(r.cat.rows) && !r.restart(len(r.cat.rows), &r.cat.omitted) {
 			break
 		}
-		r.skip(r.cat.rows[r.at].skipped, &r.cat.omitted)
-		r.batch = append(r.batch, int32(r.at))
+		r.countSkipped(r.cat.rows[r.row].skipped, &r.cat.omitted)
+		r.batch = append(r.batch, int32(r.row))
 	}
 	return len(r.batch)
 }
 
 // fill makes the MFPs of a block.
 func (r *eudaqFile) fill(dst []byte, b *Block) error {
-	if err := r.lay(dst, b); err != nil {
+	if err := r.layOut(dst, b); err != nil {
 		return err
 	}
-	return r.place(dst, b)
+	return r.copyFragments(dst, b)
 }
 
-// lay writes headers and tables of the MFPs, in which all fragments are missing, and makes room for the fragments.
-func (r *eudaqFile) lay(dst []byte, b *Block) error {
+// layOut writes headers and tables of the MFPs, in which all fragments are missing, and makes room for the fragments.
+func (r *eudaqFile) layOut(dst []byte, b *Block) error {
 	n := len(r.batch)
 	clear(r.starts)
 	for _, row := range r.batch {
-		parts, ok := r.partsOf(row)
+		subs, ok := r.subEvents(row)
 		if !ok {
-			return r.changed(row)
+			return r.changedError(row)
 		}
-		for i := range parts {
-			if s, ok := r.stream(&parts[i]); ok {
-				r.starts[s] += roundUp(len(parts[i].Bytes))
+		for i := range subs {
+			if s, ok := r.streamOf(&subs[i]); ok {
+				r.starts[s] += roundUp(len(subs[i].Bytes))
 			}
 		}
 	}
 	for s := range r.count {
 		size := event.MFPHeaderSize(n) + r.starts[s]
 		if size > len(dst)-b.Size {
-			return r.changed(r.batch[0])
+			return r.changedError(r.batch[0])
 		}
 		r.starts[s], r.ends[s] = b.Size, b.Size+event.MFPHeaderSize(n)
 		b.addMFP(dst, uint16(r.first+s), n, size, event.FragmentMissing)
@@ -93,22 +93,22 @@ func (r *eudaqFile) lay(dst []byte, b *Block) error {
 	return nil
 }
 
-// place copies the fragments to their places.
-func (r *eudaqFile) place(dst []byte, b *Block) error {
+// copyFragments copies the fragments to their places.
+func (r *eudaqFile) copyFragments(dst []byte, b *Block) error {
 	n := len(r.batch)
 	for i, row := range r.batch {
-		parts, ok := r.partsOf(row)
+		subs, ok := r.subEvents(row)
 		if !ok {
-			return r.changed(row)
+			return r.changedError(row)
 		}
-		for k := range parts {
-			s, own := r.stream(&parts[k])
-			if !own {
+		for k := range subs {
+			s, local := r.streamOf(&subs[k])
+			if !local {
 				continue
 			}
-			data := parts[k].Bytes
+			data := subs[k].Bytes
 			if roundUp(len(data)) > r.stops[s]-r.ends[s] || len(data) > event.MaxFragment {
-				return r.changed(row)
+				return r.changedError(row)
 			}
 			types, sizes := event.MFPTables(dst[r.starts[s]:], n)
 			types[i] = uint8(event.TestDet)
@@ -119,7 +119,7 @@ func (r *eudaqFile) place(dst []byte, b *Block) error {
 	}
 	for s := range r.count {
 		if r.ends[s] != r.stops[s] {
-			return r.changed(r.batch[0])
+			return r.changedError(r.batch[0])
 		}
 		if m := &b.MFPs[s]; r.cfg.CRC {
 			m.CRC = crc32c.Sum(dst[m.Offset : m.Offset+m.Size])
@@ -128,21 +128,21 @@ func (r *eudaqFile) place(dst []byte, b *Block) error {
 	return nil
 }
 
-// partsOf are the sub-events of a row. False: they are no event any more.
-func (r *eudaqFile) partsOf(row int32) ([]eudaq.Event, bool) {
-	parts, err := r.cat.parts(r.file.data[r.cat.rows[row].offset:])
-	return parts, err == nil
+// subEvents are the sub-events of a row. False: they are no event any more.
+func (r *eudaqFile) subEvents(row int32) ([]eudaq.Event, bool) {
+	subs, err := r.cat.subEvents(r.file.data[r.cat.rows[row].offset:])
+	return subs, err == nil
 }
 
-// stream is the stream of a sub-event, if it is one of this RU.
-func (r *eudaqFile) stream(part *eudaq.Event) (int, bool) {
-	source, known := r.cat.source(part)
-	s, own := r.own(source)
-	return s, known && own
+// streamOf is the stream of a sub-event, if it is one of this RU.
+func (r *eudaqFile) streamOf(sub *eudaq.Event) (int, bool) {
+	source, known := r.cat.sourceOf(sub)
+	s, local := r.localStream(source)
+	return s, known && local
 }
 
-// changed is the error of a row that is no longer what it was at open.
-func (r *eudaqFile) changed(row int32) error {
+// changedError is the error of a row that is no longer what it was at open.
+func (r *eudaqFile) changedError(row int32) error {
 	return &BadRecordError{
 		File:   r.cfg.Path,
 		Record: r.cat.rows[row].record,

@@ -35,7 +35,7 @@ func openEudaq(data []byte, c ReplayConfig) ([]*eudaqFile, error) {
 	var rus []*eudaqFile
 	for ru := range c.RUs {
 		c.RU = ru
-		r := &eudaqFile{passes: passes{cfg: c, file: &mapping{data: data}}}
+		r := &eudaqFile{replayLoop: replayLoop{cfg: c, file: &mapping{data: data}}}
 		if err := r.learn(context0); err != nil {
 			return nil, err
 		}
@@ -44,8 +44,8 @@ func openEudaq(data []byte, c ReplayConfig) ([]*eudaqFile, error) {
 	return rus, nil
 }
 
-// fragmentsOf reads to the end: by event and source, the type and the bytes.
-func fragmentsOf(t must, rus []*eudaqFile) (all []map[uint16]string, err error) {
+// readFragments reads to the end: by event and source, the type and the bytes.
+func readFragments(t must, rus []*eudaqFile) (all []map[uint16]string, err error) {
 	var b Block
 	for _, r := range rus {
 		dst := make([]byte, r.MaxBlock())
@@ -108,7 +108,7 @@ func TestEudaq(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		got, err := fragmentsOf(rt, open)
+		got, err := readFragments(rt, open)
 		if !errors.Is(err, io.EOF) || fmt.Sprint(got) != fmt.Sprint(want) {
 			rt.Fatal(err, got, want)
 		}
@@ -142,7 +142,7 @@ func TestBadEudaq(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := fragmentsOf(t, rus)
+			got, err := readFragments(t, rus)
 			var bad *BadRecordError
 			if mode == Stop && (!errors.As(err, &bad) || len(got) != 2 || bad.Record != 2 ||
 				!strings.Contains(err.Error(), tc.says)) {
@@ -168,7 +168,7 @@ func TestEudaqOfAChangedFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		data[at] ^= 0x41
-		if _, err := fragmentsOf(t, rus); !errors.Is(err, io.EOF) && !errors.Is(err, ErrChanged) {
+		if _, err := readFragments(t, rus); !errors.Is(err, io.EOF) && !errors.Is(err, ErrChanged) {
 			t.Fatal(err)
 		}
 	}
@@ -202,13 +202,13 @@ func TestEudaqDoesNotAllocate(t *testing.T) {
 
 // FuzzEudaq replays damaged files: nothing may panic, hang, or come out that is no MFP.
 func FuzzEudaq(f *testing.F) {
-	var whole []byte
+	var complete []byte
 	for n := range uint32(3) {
 		a, b := eudaqEvent("A", 0, n, []byte("ab")), eudaqEvent("B", 0, n, nil)
-		whole = append(whole, eudaqEvent("C", 0, n, nil, a, b)...)
+		complete = append(complete, eudaqEvent("C", 0, n, nil, a, b)...)
 	}
-	f.Add(whole, uint8(0), uint8(2))
-	f.Add(whole[:len(whole)-5], uint8(1), uint8(0))
+	f.Add(complete, uint8(0), uint8(2))
+	f.Add(complete[:len(complete)-5], uint8(1), uint8(0))
 	f.Fuzz(func(t *testing.T, data []byte, rus, packing uint8) {
 		for _, mode := range []OnBadRecord{Stop, Skip} {
 			open, err := openEudaq(data, ReplayConfig{
@@ -218,7 +218,7 @@ func FuzzEudaq(f *testing.F) {
 				OnBadRecord: mode,
 			})
 			if err == nil {
-				_, err = fragmentsOf(t, open)
+				_, err = readFragments(t, open)
 			}
 			var bad *BadRecordError
 			var config *ConfigError

@@ -26,31 +26,31 @@ type eudaqCatalog struct {
 	next uint64 // number of the next event
 
 	// scratch
-	subs []eudaq.Event
-	one  [1]eudaq.Event
-	key  []byte
-	size int
-	seen map[int]struct{}    // sources of an event
-	new  map[string]struct{} // keys of an event that no event before it has
+	subs    []eudaq.Event
+	single  [1]eudaq.Event
+	key     []byte
+	size    int
+	seen    map[int]struct{}    // sources of an event
+	newKeys map[string]struct{} // keys of an event that no event before it has
 }
 
-// parts are the sub-events of the event at the beginning of b; where it has none, it is its own only one. The next call
+// subEvents are the sub-events of the event at the beginning of b; where it has none, it is its own only one. The next call
 // uses the slice again.
-func (c *eudaqCatalog) parts(b []byte) ([]eudaq.Event, error) {
+func (c *eudaqCatalog) subEvents(b []byte) ([]eudaq.Event, error) {
 	e, subs, err := eudaq.Parse(b, c.subs)
 	if c.subs = subs; err != nil {
 		return nil, err
 	}
-	c.one[0], c.size = e, len(e.Bytes)
+	c.single[0], c.size = e, len(e.Bytes)
 	if len(subs) == 0 {
-		return c.one[:], nil
+		return c.single[:], nil
 	}
 	return subs, nil
 }
 
-// source is the number of a sub-event's source.
-func (c *eudaqCatalog) source(part *eudaq.Event) (int, bool) {
-	c.key = binary.LittleEndian.AppendUint32(append(c.key[:0], part.Description...), part.Stream)
+// sourceOf is the number of a sub-event's source.
+func (c *eudaqCatalog) sourceOf(sub *eudaq.Event) (int, bool) {
+	c.key = binary.LittleEndian.AppendUint32(append(c.key[:0], sub.Description...), sub.Stream)
 	s, ok := c.sources[string(c.key)]
 	return s, ok
 }
@@ -59,14 +59,14 @@ func (c *eudaqCatalog) source(part *eudaq.Event) (int, bool) {
 // bad one in mode Stop, or with ctx, whose error is then the outcome. Behind a damaged event nothing tells where the
 // next one begins.
 func scanEudaq(ctx context.Context, data []byte, c ReplayConfig) (*eudaqCatalog, error) {
-	cat := &eudaqCatalog{sources: map[string]int{}, seen: map[int]struct{}{}, new: map[string]struct{}{}}
-	look := attention{ctx: ctx}
+	cat := &eudaqCatalog{sources: map[string]int{}, seen: map[int]struct{}{}, newKeys: map[string]struct{}{}}
+	look := contextPoller{ctx: ctx}
 	record := int64(0)
 	for at := 0; at < len(data) && (c.Events == 0 || uint64(len(cat.rows)) < c.Events); record++ {
 		cat.size = len(data) - at
-		parts, err := cat.parts(data[at:])
+		subs, err := cat.subEvents(data[at:])
 		if err == nil {
-			err = cat.judge(parts, c.OnBadRecord)
+			err = cat.check(subs, c.OnBadRecord)
 		}
 		if err != nil && c.OnBadRecord == Stop {
 			cat.bad = badRecord(c.Path, event.Located(err, record, int64(at)))
@@ -80,18 +80,18 @@ func scanEudaq(ctx context.Context, data []byte, c ReplayConfig) (*eudaqCatalog,
 			return nil, &ConfigError{"input", fmt.Sprintf("%s holds more than the %d events that a readout unit can keep in "+
 				"mind: give events, or a part of the file", c.Path, maxRecords)}
 		default:
-			cat.add(parts, int64(at), record)
+			cat.add(subs, int64(at), record)
 		}
 		at += cat.size
-		if over := look.after(cat.size); over != nil {
+		if over := look.advance(cat.size); over != nil {
 			return nil, over
 		}
 	}
 	return cat, nil
 }
 
-// judge says why an event cannot be replayed. Offsets count from its beginning.
-func (c *eudaqCatalog) judge(parts []eudaq.Event, mode OnBadRecord) error {
+// check says why an event cannot be replayed. Offsets count from its beginning.
+func (c *eudaqCatalog) check(subs []eudaq.Event, mode OnBadRecord) error {
 	refuse := func(kind error, field, reason string, args ...any) error {
 		return &event.FormatError{
 			Format: "eudaq",
@@ -102,29 +102,29 @@ func (c *eudaqCatalog) judge(parts []eudaq.Event, mode OnBadRecord) error {
 		}
 	}
 	clear(c.seen)
-	clear(c.new)
-	for i := range parts {
-		part := &parts[i]
-		if len(part.Bytes) > event.MaxFragment {
+	clear(c.newKeys)
+	for i := range subs {
+		sub := &subs[i]
+		if len(sub.Bytes) > event.MaxFragment {
 			return refuse(event.ErrRange, "sub-event", "%q, device %d, has %d bytes, and a fragment %d at most",
-				part.Description, part.Stream, len(part.Bytes), event.MaxFragment)
+				sub.Description, sub.Stream, len(sub.Bytes), event.MaxFragment)
 		}
-		s, known := c.source(part)
+		s, known := c.sourceOf(sub)
 		_, twice := c.seen[s]
 		if known {
 			c.seen[s] = struct{}{}
 		} else {
-			_, twice = c.new[string(c.key)]
-			c.new[string(c.key)] = struct{}{}
+			_, twice = c.newKeys[string(c.key)]
+			c.newKeys[string(c.key)] = struct{}{}
 		}
 		if twice {
-			return refuse(event.ErrOrder, "sub-event", "%q, device %d, is in it twice", part.Description, part.Stream)
+			return refuse(event.ErrOrder, "sub-event", "%q, device %d, is in it twice", sub.Description, sub.Stream)
 		}
 	}
-	if len(c.sources)+len(c.new) > maxSources {
+	if len(c.sources)+len(c.newKeys) > maxSources {
 		return refuse(event.ErrRange, "sub-events", "they are of more than %d sources", maxSources)
 	}
-	switch number := uint64(c.one[0].Number); {
+	switch number := uint64(c.single[0].Number); {
 	case len(c.rows) > 0 && number < c.next:
 		return refuse(event.ErrOrder, "event number", "event %d again: the file is past event %d", number, c.next-1)
 	case len(c.rows) > 0 && number > c.next && mode == Stop:
@@ -134,13 +134,13 @@ func (c *eudaqCatalog) judge(parts []eudaq.Event, mode OnBadRecord) error {
 }
 
 // add takes in an event.
-func (c *eudaqCatalog) add(parts []eudaq.Event, at, record int64) {
-	for i := range parts {
-		if _, known := c.source(&parts[i]); !known {
+func (c *eudaqCatalog) add(subs []eudaq.Event, at, record int64) {
+	for i := range subs {
+		if _, known := c.sourceOf(&subs[i]); !known {
 			c.sources[string(c.key)] = len(c.sources)
 		}
 	}
-	number := uint64(c.one[0].Number)
+	number := uint64(c.single[0].Number)
 	if len(c.rows) > 0 && number > c.next && c.tailRecords == 0 {
 		c.tailRecords = 1 // a gap, however long, which Skip bears
 	}
@@ -154,10 +154,10 @@ func (c *eudaqCatalog) add(parts []eudaq.Event, at, record int64) {
 
 // learn learns what the mapped file holds.
 func (r *eudaqFile) learn(ctx context.Context) (err error) {
-	defer r.guard(debug.SetPanicOnFault(true), &err)
+	defer r.recoverFault(debug.SetPanicOnFault(true), &err)
 	c := r.cfg
 	if c.AsTaken {
-		return noTimes(c.Path, "EUDAQ")
+		return noTimesError(c.Path, "EUDAQ")
 	}
 	if r.cat, err = scanEudaq(ctx, r.file.data, c); err != nil {
 		return err
@@ -165,33 +165,33 @@ func (r *eudaqFile) learn(ctx context.Context) (err error) {
 	if c.Loop && len(r.cat.rows) == 0 && r.cat.bad == nil {
 		return &ConfigError{"loop", fmt.Sprintf("%s holds no event that could be repeated", c.Path)}
 	}
-	r.division, r.share = nothing(c)
+	r.division, r.share = emptyDivision(c)
 	if n := len(r.cat.sources); n > 0 {
 		if r.division, err = divide(n, c.RUs, c.Division, c.Path); err != nil {
 			return err
 		}
-		r.share = shareOf(r.division, c.RU)
+		r.share = newShare(r.division, c.RU)
 	}
-	own, all := make([]uint32, len(r.cat.rows)), make([]uint32, len(r.cat.rows))
-	look := attention{ctx: ctx}
+	local, total := make([]uint32, len(r.cat.rows)), make([]uint32, len(r.cat.rows))
+	look := contextPoller{ctx: ctx}
 	for i := range r.cat.rows {
-		parts, ok := r.partsOf(int32(i))
+		subs, ok := r.subEvents(int32(i))
 		if !ok {
-			return r.changed(int32(i))
+			return r.changedError(int32(i))
 		}
-		for k := range parts {
-			size := uint32(roundUp(len(parts[k].Bytes)))
-			all[i] += size
-			if _, mine := r.stream(&parts[k]); mine {
-				own[i] += size
+		for k := range subs {
+			size := uint32(roundUp(len(subs[k].Bytes)))
+			total[i] += size
+			if _, isLocal := r.streamOf(&subs[k]); isLocal {
+				local[i] += size
 			}
 		}
-		if err := look.after(r.cat.size); err != nil {
+		if err := look.advance(r.cat.size); err != nil {
 			return err
 		}
 	}
-	r.maxBlock = room(r.count, own, c)
-	r.maxMEP = room(r.division.Sources(), all, c)
+	r.maxBlock = maxBlockBytes(r.count, local, c)
+	r.maxMEP = maxBlockBytes(r.division.Sources(), total, c)
 	r.ends, r.stops, r.starts = make([]int, r.count), make([]int, r.count), make([]int, r.count)
 	r.batch = make([]int32, 0, c.Packing)
 	return blockFits(r.maxBlock, c)

@@ -13,23 +13,23 @@ import (
 // error names; with Skip, it must be the file without the stretches that were counted. Nothing may panic, hang, or be
 // written outside a block.
 func FuzzReplay(f *testing.F) {
-	var whole []byte
+	var complete []byte
 	for i := range 5 {
-		whole = append(whole, record(f, i, 7, 30*i)...)
+		complete = append(complete, record(f, i, 7, 30*i)...)
 	}
-	f.Add(whole, uint8(2), uint8(2))
-	f.Add(whole[:len(whole)-5], uint8(1), uint8(3))
+	f.Add(complete, uint8(2), uint8(2))
+	f.Add(complete[:len(complete)-5], uint8(1), uint8(3))
 	for _, at := range []int{0, 4, 12, 16, 17, 18, 48, 50, 52, 54, 60, 300} {
-		bent := bytes.Clone(whole)
+		bent := bytes.Clone(complete)
 		bent[at] ^= 0x11
 		f.Add(bent, uint8(3), uint8(4))
 	}
-	f.Add(append([]byte("rubbish"), whole...), uint8(1), uint8(1))
+	f.Add(append([]byte("rubbish"), complete...), uint8(1), uint8(1))
 	f.Fuzz(func(t *testing.T, data []byte, rus, packing uint8) {
 		for _, mode := range []OnBadRecord{Stop, Skip} {
 			s := &system{}
 			for ru := range int(rus%3) + 1 {
-				r := &Replay{passes: passes{cfg: ReplayConfig{
+				r := &Replay{replayLoop: replayLoop{cfg: ReplayConfig{
 					Path:        "fuzz",
 					RU:          ru,
 					RUs:         int(rus%3) + 1,
@@ -47,7 +47,7 @@ func FuzzReplay(f *testing.F) {
 				s.dst = append(s.dst, make([]byte, r.MaxBlock()))
 			}
 			s.blocks = make([]Block, len(s.rus))
-			got, err := s.all()
+			got, err := s.readAll()
 			st := s.rus[0].Stats()
 			var bad *BadRecordError
 			switch {

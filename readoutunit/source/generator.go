@@ -173,9 +173,9 @@ func (g *Generator) Next(ctx context.Context, dst []byte, b *Block) error {
 		return err
 	}
 	if len(dst) < g.maxBlock {
-		return &roomError{Have: len(dst), Need: g.maxBlock}
+		return &bufferTooSmallError{Have: len(dst), Need: g.maxBlock}
 	}
-	first, n, err := g.span()
+	first, n, err := g.nextSpan()
 	if err != nil {
 		return err
 	}

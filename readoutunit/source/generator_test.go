@@ -141,8 +141,8 @@ func TestGeneratorRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var room *roomError
-	if err := g.Next(t.Context(), make([]byte, 10), new(Block)); !errors.As(err, &room) || room.Need != g.MaxBlock() {
+	var space *bufferTooSmallError
+	if err := g.Next(t.Context(), make([]byte, 10), new(Block)); !errors.As(err, &space) || space.Need != g.MaxBlock() {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

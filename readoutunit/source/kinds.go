@@ -29,10 +29,10 @@ type Settings struct {
 // Row is a kind of source.
 type Row struct {
 	registry.Kind
-	Made bool // from the seed: everybody knows sizes and bytes beforehand
-	File bool // Input is a regular file
-	Live bool // it comes while the run goes on, and the scheduler cuts it into MEPs
-	Open func(ctx context.Context, s Settings) (Source, error)
+	Generated bool // from the seed: everybody knows sizes and bytes beforehand
+	File      bool // Input is a regular file
+	Live      bool // it comes while the run goes on, and the scheduler cuts it into MEPs
+	Open      func(ctx context.Context, s Settings) (Source, error)
 	// Measure says what a run needs whose data are not made. f is the file, if it is one.
 	Measure func(ctx context.Context, f *os.File, s Settings) (Needs, error)
 
@@ -43,20 +43,20 @@ type Row struct {
 	Unordered bool
 	// Check says what is wrong with an address, whatever the host; Takes is what of its host it takes. Text: an address
 	// may be anything. Feed checks its address likewise.
-	Check func(address string) error
-	Takes func(address string) Taken
-	Text  bool
+	Check    func(address string) error
+	Claim    func(address string) HostClaim
+	FreeText bool
 	// Network: it takes nothing of its host but an address of the network. What else it takes a node must allow.
 	Network bool
 }
 
-// table is the table of sources. The setting input chooses: none is generated data, a name of this table with a colon
+// rows is the table of sources. The setting input chooses: none is generated data, a name of this table with a colon
 // is that kind, anything else is a file.
-var table = []Row{
+var rows = []Row{
 	{
-		Kind: registry.Kind{Name: "generated", Help: "detector-like data, made of the seed"},
-		Made: true,
-		Open: openGenerated,
+		Kind:      registry.Kind{Name: "generated", Help: "detector-like data, made of the seed"},
+		Generated: true,
+		Open:      openGenerated,
 	},
 	{
 		Kind:    registry.Kind{Name: "file", Help: "a file of recorded events: MDF, MEP, MFP or EUDAQ"},
@@ -68,32 +68,32 @@ var table = []Row{
 		Kind:  registry.Kind{Name: "shm", Help: "a ring in shared memory, which a front-end's own process fills"},
 		Feed:  shmring.Open,
 		Check: shmring.Check,
-		Takes: takesRing,
+		Claim: claimRing,
 	},
 	{
 		Kind:    registry.Kind{Name: "tcp", Help: "frames over TCP"},
 		Feed:    frames.OpenTCP,
 		Check:   frames.CheckTCP,
-		Takes:   takesTCP,
+		Claim:   claimTCP,
 		Network: true,
 	},
 	{
 		Kind:  registry.Kind{Name: "unix", Help: "frames over a Unix-domain socket"},
 		Feed:  frames.OpenUnix,
 		Check: frames.CheckUnix,
-		Takes: takesPath,
+		Claim: claimPath,
 	},
 	{
-		Kind:  registry.Kind{Name: "exec", Help: "frames that a program prints"},
-		Feed:  frames.OpenExec,
-		Check: frames.CheckExec,
-		Text:  true,
+		Kind:     registry.Kind{Name: "exec", Help: "frames that a program prints"},
+		Feed:     frames.OpenExec,
+		Check:    frames.CheckExec,
+		FreeText: true,
 	},
 	{
 		Kind:      registry.Kind{Name: "udp", Help: "EJFAT's segments over UDP"},
 		Feed:      ejfat.Open,
 		Check:     ejfat.Check,
-		Takes:     takesUDP,
+		Claim:     claimUDP,
 		Unordered: true,
 		Network:   true,
 	},
@@ -101,7 +101,7 @@ var table = []Row{
 
 // Choices are the kinds that an input can name. Without an input, data are made.
 func Choices() []Row {
-	return table[1:]
+	return rows[1:]
 }
 
 // liveRow stands for a list of inputs whose rows have feeds.
@@ -117,9 +117,9 @@ var liveRow = Row{
 // AddForTest adds a kind to the table, and takes it away again when the returned function is called. No run may be
 // under way meanwhile.
 func AddForTest(row Row) (remove func()) {
-	before := table
-	table = append(table[:len(table):len(table)], row)
-	return func() { table = before }
+	before := rows
+	rows = append(rows[:len(rows):len(rows)], row)
+	return func() { rows = before }
 }
 
 // Input is one live source.
@@ -129,56 +129,56 @@ type Input struct {
 	Name    string // both
 }
 
-// Inputs are the live sources that an input lists, in the order of their ids. A comma separates two where the name of a
+// ParseInputs are the live sources that an input lists, in the order of their ids. A comma separates two where the name of a
 // kind and a colon follow it; other commas are of the address before them. The error names what is no live source.
-func Inputs(input string) ([]Input, error) {
+func ParseInputs(input string) ([]Input, error) {
 	var list []Input
-	for part := range strings.SplitSeq(input, ",") {
-		name, rest, _ := strings.Cut(part, ":")
-		row, ok := feedRow(name, part)
+	for item := range strings.SplitSeq(input, ",") {
+		name, rest, _ := strings.Cut(item, ":")
+		row, ok := feedRow(name, item)
 		switch {
 		case ok:
-			list = append(list, Input{row, rest, part})
+			list = append(list, Input{row, rest, item})
 		case len(list) > 0:
 			last := &list[len(list)-1]
-			last.Address, last.Name = last.Address+","+part, last.Name+","+part
+			last.Address, last.Name = last.Address+","+item, last.Name+","+item
 		default:
 			return nil, &ConfigError{"input", fmt.Sprintf("%q is no live source: a run reads live sources, or one file, or "+
-				"generates its data", part)}
+				"generates its data", item)}
 		}
 	}
 	return list, nil
 }
 
 // feedRow is the kind of a live source.
-func feedRow(name, part string) (Row, bool) {
-	for _, r := range table {
-		if r.Feed != nil && r.Name == name && len(part) > len(name) {
+func feedRow(name, item string) (Row, bool) {
+	for _, r := range rows {
+		if r.Feed != nil && r.Name == name && len(item) > len(name) {
 			return r, true
 		}
 	}
 	return Row{}, false
 }
 
-// Of returns the kind that an input chooses, and what the input says to it.
-func Of(input string) (Row, string) {
+// KindOf returns the kind that an input chooses, and what the input says to it.
+func KindOf(input string) (Row, string) {
 	if input == "" {
-		return table[0], ""
+		return rows[0], ""
 	}
-	for part := range strings.SplitSeq(input, ",") {
-		if name, _, _ := strings.Cut(part, ":"); len(part) > len(name) {
-			if _, ok := feedRow(name, part); ok {
+	for item := range strings.SplitSeq(input, ",") {
+		if name, _, _ := strings.Cut(item, ":"); len(item) > len(name) {
+			if _, ok := feedRow(name, item); ok {
 				return liveRow, input
 			}
 		}
 	}
 	name, rest, colon := strings.Cut(input, ":")
-	for _, r := range table[1:] {
+	for _, r := range rows[1:] {
 		if colon && r.Name == name {
 			return r, rest
 		}
 	}
-	return table[1], input
+	return rows[1], input
 }
 
 func openGenerated(_ context.Context, s Settings) (Source, error) {

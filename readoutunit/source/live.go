@@ -5,9 +5,9 @@ package source
 //	1 receive (parallel: a goroutine for each feed)  feed's memory → stage of the source, many fragments at a time; the
 //	                                                 matcher judges their numbers, under mu; the feed has its memory back
 //	2 step    (sequential: clock)                    what time decides; the scheduler learns how far the data go
-//	3 Cut     (parallel: dispatcher)                 the scheduler says which events a MEP has
+//	3 AddCuts (parallel: dispatcher)                 the scheduler says which events a MEP has
 //	4 Next    (sequential: reader)                   stage → block, every byte written once; no lock while it is copied
-//	5 Safe    (parallel: dispatcher; told by 1)      MEPs have their outcome: the feed may acknowledge
+//	5 SetSafe (parallel: dispatcher; reported by 1)    MEPs have their outcome: the feed may acknowledge
 //
 // A fragment is copied twice: a feed's memory is as large as its carrier likes, a MEP as large as the run likes.
 
@@ -46,49 +46,49 @@ const firstFactor = 30
 const liveAlign = 2
 
 // Live gives what front-ends send while the run goes on. The scheduler says which events a MEP has: so Begin comes
-// before Next, and Cut may come at any time.
+// before Next, and AddCuts may come at any time.
 type Live struct {
 	// immutable after openLive
 	cfg Settings
 	share
-	feeds  []*intake
-	room   int // bytes of fragments in a block
-	ctx    context.Context
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
-	began  time.Time
-	poked  chan struct{} // wakes the clock
+	feeds            []*intake
+	maxFragmentBytes int // bytes of fragments in a block
+	ctx              context.Context
+	cancel           context.CancelFunc
+	wg               sync.WaitGroup
+	start            time.Time
+	clockWake        chan struct{} // wakes the clock
 
 	// owned by the goroutine that calls Next
-	pieces []live.Piece // of the block that is made, source by source
-	mep    uint64
+	fragments []live.FragmentRef // of the block that is made, source by source
+	mep       uint64
 
 	counters counters // atomic
 
-	mu       sync.Mutex // guards what follows
-	changed  *sync.Cond
-	begun    bool
-	ending   bool // nothing more is taken from the feeds
-	closed   bool
-	broken   error // why the first source that cannot go on cannot
-	last     int   // cuts that are taken still, once the input has ended with broken
-	ended    bool  // so it has
-	matcher  *live.Matcher
-	cuts     []live.Cut // not taken
-	ready    bool       // the first of them is
-	cutsOver bool
-	ends     []uint64 // of the cuts that were taken and are not safe
-	outcomes uint64   // MEPs below have their outcome
-	safe     uint64   // events below
-	said     live.Reach
+	mu            sync.Mutex // guards what follows
+	changed       *sync.Cond
+	begun         bool
+	ending        bool // nothing more is taken from the feeds
+	closed        bool
+	failure       error // why the first source that cannot go on cannot
+	remainingCuts int   // cuts that are taken still, once the input has ended with broken
+	inputEnded    bool  // so it has
+	matcher       *live.Matcher
+	cuts          []live.Cut // not taken
+	ready         bool       // the first of them is
+	cutsOver      bool
+	cutEnds       []uint64 // of the cuts that were taken and are not safe
+	outcomesBelow uint64   // MEPs below have their outcome
+	safeBelow     uint64   // events below
+	lastReach     live.Reach
 
-	apartAt, apartAgain time.Duration // when it was looked for sources that share no number, and when to look again
-	tell                func(live.Reach)
+	disjointChecked, disjointRecheck time.Duration // when it was looked for sources that share no number, and when to look again
+	reportReach                      func(live.Reach)
 }
 
 // openLive opens the feeds of this readout unit's share of the inputs.
 func openLive(ctx context.Context, s Settings) (Source, error) {
-	inputs, err := Inputs(s.Input)
+	inputs, err := ParseInputs(s.Input)
 	if err != nil {
 		return nil, err
 	}
@@ -101,36 +101,36 @@ func openLive(ctx context.Context, s Settings) (Source, error) {
 	if s.Live.Log == nil {
 		s.Live.Log = slog.New(slog.DiscardHandler)
 	}
-	each, err := liveRoom(&s)
+	each, err := sourceBytes(&s)
 	if err != nil {
 		return nil, err
 	}
 	l := &Live{
-		cfg:   s,
-		share: shareOf(s.Division, s.RU),
-		began: time.Now(),
-		poked: make(chan struct{}, 1),
+		cfg:       s,
+		share:     newShare(s.Division, s.RU),
+		start:     time.Now(),
+		clockWake: make(chan struct{}, 1),
 	}
-	l.room = each * l.count
+	l.maxFragmentBytes = each * l.count
 	l.changed = sync.NewCond(&l.mu)
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	window := 1 << bits.Len(uint(max(4*s.Packing, leastWindow)-1))
+	window := 1 << bits.Len(uint(max(4*s.Packing, minWindow)-1))
 	names, unordered, err := l.open(ctx, inputs, each, window)
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	l.matcher = live.NewMatcher(live.Rules{
-		Timeout:    s.Live.Timeout,
-		First:      firstFactor * s.Live.Timeout,
-		FlushAfter: s.Live.FlushAfter,
-		OnMissing:  s.Live.OnMissing,
-		Packing:    s.Packing,
-		Window:     window,
-		Room:       l.room,
-		Align:      liveAlign,
-		Leap:       s.Live.MaxLeap,
+		Timeout:      s.Live.Timeout,
+		FirstTimeout: firstFactor * s.Live.Timeout,
+		FlushAfter:   s.Live.FlushAfter,
+		OnMissing:    s.Live.OnMissing,
+		Packing:      s.Packing,
+		Window:       window,
+		MaxBytes:     l.maxFragmentBytes,
+		Align:        liveAlign,
+		MaxLeap:      s.Live.MaxLeap,
 	}, names, unordered)
-	l.pieces = make([]live.Piece, l.count*s.Packing)
+	l.fragments = make([]live.FragmentRef, l.count*s.Packing)
 	return l, nil
 }
 
@@ -166,36 +166,36 @@ func (l *Live) open(ctx context.Context, inputs []Input, each, window int) (name
 // How large blocks of live data may become. Nobody knows the fragments' sizes: a MEP that would have more bytes is cut
 // before it has packing events.
 const (
-	leastWindow   = 4096                  // events that are matched at a time
-	leastRoom     = event.MaxFragment + 1 // of a source: its largest fragment with its padding
-	mostRoom      = 1 << 20               // of a source, unless slot-size says so: writes of that size reach the full rate
-	mostLiveBytes = 64 << 20              // of all sources in a MEP, likewise, while leastRoom allows it
+	minWindow      = 4096                  // events that are matched at a time
+	minSourceBytes = event.MaxFragment + 1 // of a source: its largest fragment with its padding
+	maxSourceBytes = 1 << 20               // of a source, unless slot-size says so: writes of that size reach the full rate
+	maxLiveBytes   = 64 << 20              // of all sources in a MEP, likewise, while minSourceBytes allows it
 )
 
-// liveRoom is how many bytes the fragments of each source may have in a block, padding included.
-func liveRoom(s *Settings) (int, error) {
+// sourceBytes is how many bytes the fragments of each source may have in a block, padding included.
+func sourceBytes(s *Settings) (int, error) {
 	sources := s.Division.Sources()
-	each := max(leastRoom, min(mostRoom, mostLiveBytes/sources))
+	each := max(minSourceBytes, min(maxSourceBytes, maxLiveBytes/sources))
 	if s.Live.Slot > 0 {
 		each = (s.Live.Slot-event.MEPHeaderSize(sources))/sources - event.MFPHeaderSize(s.Packing)
-		if each &^= wordBytes - 1; each < leastRoom {
+		if each &^= wordBytes - 1; each < minSourceBytes {
 			return 0, &ConfigError{"slot-size", fmt.Sprintf("a slot of %d bytes has no room for a fragment of %d bytes of each "+
 				"of %d sources: make it %d at least", s.Live.Slot, event.MaxFragment, sources,
-				event.MEPHeaderSize(sources)+sources*(leastRoom+event.MFPHeaderSize(s.Packing)))}
+				event.MEPHeaderSize(sources)+sources*(minSourceBytes+event.MFPHeaderSize(s.Packing)))}
 		}
 	}
 	return each, nil
 }
 
 func measureLive(s Settings) (Needs, error) {
-	inputs, err := Inputs(s.Input)
+	inputs, err := ParseInputs(s.Input)
 	if err == nil {
 		s.Division, err = divide(len(inputs), s.RUs, s.Division, "the input")
 	}
 	if err != nil {
 		return Needs{}, err
 	}
-	each, err := liveRoom(&s)
+	each, err := sourceBytes(&s)
 	if err != nil {
 		return Needs{}, err
 	}
@@ -203,58 +203,58 @@ func measureLive(s Settings) (Needs, error) {
 }
 
 // MaxBlock is the most that a block can have.
-func (l *Live) MaxBlock() int { return l.room + l.count*event.MFPHeaderSize(l.cfg.Packing) }
+func (l *Live) MaxBlock() int { return l.maxFragmentBytes + l.count*event.MFPHeaderSize(l.cfg.Packing) }
 
 // Stats returns the counters so far.
 func (l *Live) Stats() Stats { return l.counters.stats() }
 
-// Broken is why a source cannot go on, that of the first one; nil, if all can.
-func (l *Live) Broken() error {
+// Failure is why a source cannot go on, that of the first one; nil, if all can.
+func (l *Live) Failure() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.broken
+	return l.failure
 }
 
 // Begin starts to receive. tell is called on one goroutine whenever the data go further; it must not wait.
-func (l *Live) Begin(tell func(live.Reach)) {
+func (l *Live) Begin(report func(live.Reach)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.begun || l.closed {
 		return
 	}
-	l.begun, l.tell = true, tell
+	l.begun, l.reportReach = true, report
 	for _, in := range l.feeds {
 		l.wg.Go(func() { l.receive(in) })
 	}
-	l.wg.Go(l.clock)
+	l.wg.Go(l.runClock)
 }
 
 func (l *Live) beginAt(_ context.Context, mep uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.mep, l.outcomes = mep, mep
-	l.matcher.Hurry()
+	l.mep, l.outcomesBelow = mep, mep
+	l.matcher.SkipFirstTimeout()
 	return nil
 }
 
-// Cut takes which events further MEPs have; over says that no MEP comes behind them.
-func (l *Live) Cut(cuts []live.Cut, over bool) {
+// AddCuts takes which events further MEPs have; over says that no MEP comes behind them.
+func (l *Live) AddCuts(cuts []live.Cut, over bool) {
 	if len(cuts) == 0 && !over {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range cuts {
-		l.matcher.Cut(c, l.now())
+		l.matcher.AddCut(c, l.now())
 	}
 	l.cuts, l.cutsOver = append(l.cuts, cuts...), over
 	l.changed.Broadcast()
-	l.poke()
+	l.wakeClock()
 }
 
-// End takes that the run ends: nothing more is taken from the feeds. What was taken is still to be built, and what it
+// EndIntake takes that the run ends: nothing more is taken from the feeds. What was taken is still to be built, and what it
 // lacks is missing at once. Front-ends hear what is safe until Close. It may be called again, and does not wait.
-func (l *Live) End() {
+func (l *Live) EndIntake() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ending {
@@ -262,35 +262,35 @@ func (l *Live) End() {
 	}
 	l.ending = true
 	for _, in := range l.feeds {
-		if in.waits {
+		if in.waiting {
 			in.wake()
 		}
 	}
 	l.changed.Broadcast() // who waits for room gives up
 }
 
-// Safe takes that all MEPs below this one have their outcome.
-func (l *Live) Safe(mep uint64) {
+// SetSafe takes that all MEPs below this one have their outcome.
+func (l *Live) SetSafe(mep uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := int(min(mep-min(mep, l.outcomes), uint64(len(l.ends))))
+	n := int(min(mep-min(mep, l.outcomesBelow), uint64(len(l.cutEnds))))
 	if n == 0 {
 		return
 	}
-	l.safe = l.ends[n-1]
-	l.outcomes += uint64(n)
-	l.ends = l.ends[:copy(l.ends, l.ends[n:])]
+	l.safeBelow = l.cutEnds[n-1]
+	l.outcomesBelow += uint64(n)
+	l.cutEnds = l.cutEnds[:copy(l.cutEnds, l.cutEnds[n:])]
 	l.changed.Broadcast() // for feeds that are over
-	l.poke()
+	l.wakeClock()
 }
 
 // Next waits for the next MEP's events and writes their fragments to dst. A *live.EndError says that the input ends
 // since a source has let it down.
 func (l *Live) Next(ctx context.Context, dst []byte, b *Block) error {
 	if len(dst) < l.MaxBlock() {
-		return &roomError{Have: len(dst), Need: l.MaxBlock()}
+		return &bufferTooSmallError{Have: len(dst), Need: l.MaxBlock()}
 	}
-	c, err := l.await(ctx)
+	c, err := l.awaitCut(ctx)
 	if err != nil {
 		return err
 	}
@@ -301,7 +301,7 @@ func (l *Live) Next(ctx context.Context, dst []byte, b *Block) error {
 		MFPs:       b.MFPs[:0],
 	}
 	for i, in := range l.feeds {
-		size := l.mfp(dst[b.Size:], in, c, l.pieces[i*int(c.Events):][:c.Events])
+		size := l.writeMFP(dst[b.Size:], in, c, l.fragments[i*int(c.Events):][:c.Events])
 		crc := uint32(0)
 		if l.cfg.CRC {
 			crc = crc32c.Sum(dst[b.Size : b.Size+size])
@@ -316,12 +316,12 @@ func (l *Live) Next(ctx context.Context, dst []byte, b *Block) error {
 	}
 	l.mep++
 	l.counters.deliver(b)
-	l.taken(c)
+	l.releaseCut(c)
 	return nil
 }
 
-// await waits for the next cut, and for its events to be decided, and notes its fragments.
-func (l *Live) await(ctx context.Context) (live.Cut, error) {
+// awaitCut waits for the next cut, and for its events to be decided, and notes its fragments.
+func (l *Live) awaitCut(ctx context.Context) (live.Cut, error) {
 	stop := context.AfterFunc(ctx, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -336,13 +336,13 @@ func (l *Live) await(ctx context.Context) (live.Cut, error) {
 			return live.Cut{}, io.EOF
 		case ctx.Err() != nil:
 			return live.Cut{}, ctx.Err()
-		case l.ended && l.last == 0:
-			return live.Cut{}, &live.EndError{Err: l.broken}
+		case l.inputEnded && l.remainingCuts == 0:
+			return live.Cut{}, &live.EndError{Err: l.failure}
 		case len(l.cuts) > 0 && int64(l.cuts[0].Events) > int64(l.cfg.Packing):
 			return live.Cut{}, &live.EndError{Err: fmt.Errorf("the scheduler has cut a MEP of %d events, and packing is %d: "+
 				"all processes of a run need the same settings", l.cuts[0].Events, l.cfg.Packing)}
 		case len(l.cuts) > 0 && l.matcher.Ready(l.cuts[0]):
-			return l.cuts[0], l.note(l.cuts[0])
+			return l.cuts[0], l.collectFragments(l.cuts[0])
 		case len(l.cuts) == 0 && l.cutsOver:
 			return live.Cut{}, io.EOF
 		}
@@ -350,31 +350,31 @@ func (l *Live) await(ctx context.Context) (live.Cut, error) {
 	}
 }
 
-// note notes the fragments of a cut. What has no room, which only those can that came when the cut was made without
+// collectFragments notes the fragments of a cut. What has no room, which only those can that came when the cut was made without
 // them, came too late. mu is held.
-func (l *Live) note(c live.Cut) error {
+func (l *Live) collectFragments(c live.Cut) error {
 	if l.cfg.Live.OnMissing == live.Stop {
-		if err := l.matcher.Lacking(c); err != nil {
-			if l.ended { // that is why
-				err = l.broken
+		if err := l.matcher.FirstMissing(c); err != nil {
+			if l.inputEnded { // that is why
+				err = l.failure
 			}
 			return &live.EndError{Err: err}
 		}
 	}
-	room, n := l.room, int(c.Events)
+	space, n := l.maxFragmentBytes, int(c.Events)
 	for i := range l.feeds {
 		for j := range n {
-			p, ok := l.matcher.Piece(i, c.First+uint64(j))
-			if size := padded(int(p.Size)); ok && size <= room {
-				room -= size
+			p, ok := l.matcher.FragmentAt(i, c.First+uint64(j))
+			if size := padded(int(p.Size)); ok && size <= space {
+				space -= size
 			} else if ok {
-				l.matcher.Throw(i, p.Event)
+				l.matcher.DropLate(i, p.Event)
 				ok = false
 			}
 			if !ok {
-				p = live.Piece{Event: live.NoEvent, Type: event.FragmentMissing}
+				p = live.FragmentRef{Event: live.NoEvent, Type: event.FragmentMissing}
 			}
-			l.pieces[i*n+j] = p
+			l.fragments[i*n+j] = p
 		}
 	}
 	return nil
@@ -382,8 +382,8 @@ func (l *Live) note(c live.Cut) error {
 
 func padded(size int) int { return (size + 1<<liveAlign - 1) &^ (1<<liveAlign - 1) }
 
-// mfp writes the MFP of a source.
-func (l *Live) mfp(dst []byte, in *intake, c live.Cut, pieces []live.Piece) int {
+// writeMFP writes the MFP of a source.
+func (l *Live) writeMFP(dst []byte, in *intake, c live.Cut, pieces []live.FragmentRef) int {
 	n := len(pieces)
 	types, sizes := event.MFPTables(dst, n)
 	clear(types[n:])
@@ -408,23 +408,23 @@ func (l *Live) mfp(dst []byte, in *intake, c live.Cut, pieces []live.Piece) int 
 	return at
 }
 
-// taken lets go of the fragments of a cut.
-func (l *Live) taken(c live.Cut) {
+// releaseCut lets go of the fragments of a cut.
+func (l *Live) releaseCut(c live.Cut) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.matcher.Take(c, l.now())
-	l.ready, l.last = false, max(0, l.last-1)
+	l.matcher.TakeCut(c, l.now())
+	l.ready, l.remainingCuts = false, max(0, l.remainingCuts-1)
 	l.cuts = l.cuts[:copy(l.cuts, l.cuts[1:])]
-	l.ends = append(l.ends, c.End())
-	l.release()
-	l.poke()
+	l.cutEnds = append(l.cutEnds, c.End())
+	l.releaseDropped()
+	l.wakeClock()
 }
 
-func (l *Live) now() time.Duration { return time.Since(l.began) }
+func (l *Live) now() time.Duration { return time.Since(l.start) }
 
-func (l *Live) poke() {
+func (l *Live) wakeClock() {
 	select {
-	case l.poked <- struct{}{}:
+	case l.clockWake <- struct{}{}:
 	default:
 	}
 }
@@ -444,9 +444,9 @@ func (l *Live) Close() error {
 	var errs []error
 	for _, in := range l.feeds {
 		if !begun {
-			in.closed = in.feed.Close()
+			in.closeErr = in.feed.Close()
 		}
-		errs = append(errs, in.closed)
+		errs = append(errs, in.closeErr)
 	}
 	return errors.Join(errs...)
 }

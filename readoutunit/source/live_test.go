@@ -25,7 +25,7 @@ func openLive(t *testing.T, policy live.OnMissing, feeds ...*livetest.Feed) (*so
 		byName[name], input = f, input+",fake:"+name
 	}
 	defer source.AddForTest(livetest.Kind(func(name string) *livetest.Feed { return byName[name] }))()
-	row, text := source.Of(input[1:])
+	row, text := source.KindOf(input[1:])
 	src, err := row.Open(t.Context(), source.Settings{
 		GeneratorConfig: source.GeneratorConfig{
 			Packing: 10,
@@ -89,11 +89,11 @@ func TestLiveIsFlushedInTime(t *testing.T) {
 		if waited := time.Since(began); waited != 500*time.Millisecond {
 			t.Fatalf("flushed after %v", waited)
 		}
-		l.Cut([]live.Cut{{First: 0, Events: 2}}, true)
+		l.AddCuts([]live.Cut{{First: 0, Events: 2}}, true)
 		if b, there := block(t, l, 30); b.Events != 2 || len(there[0]) != 2 {
 			t.Fatalf("%+v", b)
 		}
-		l.Safe(1)
+		l.SetSafe(1)
 		time.Sleep(time.Second) // of the bubble: who waits for the front-end is woken
 		if a.Acknowledged() != 2 {
 			t.Fatalf("safe up to %d", a.Acknowledged())
@@ -116,11 +116,11 @@ func TestLiveMarksWhatIsMissing(t *testing.T) {
 				break
 			}
 		}
-		l.Cut([]live.Cut{{First: 0, Events: 3}}, false)
+		l.AddCuts([]live.Cut{{First: 0, Events: 3}}, false)
 		if _, there := block(t, l, 30); len(there[0]) != 3 || len(there[1]) != 1 {
 			t.Fatalf("%v", there)
 		}
-		l.Safe(1)
+		l.SetSafe(1)
 		time.Sleep(time.Second)
 		if a.Acknowledged() != 3 || b.Acknowledged() != 1 {
 			t.Fatalf("%d and %d are safe", a.Acknowledged(), b.Acknowledged())
@@ -140,7 +140,7 @@ func TestLiveMarksWhatIsMissing(t *testing.T) {
 func TestLiveTakesACutAsAWord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _ := openLive(t, live.Mark, livetest.New())
-		l.Cut([]live.Cut{{First: 7, Events: 3}}, true)
+		l.AddCuts([]live.Cut{{First: 7, Events: 3}}, true)
 		if b, there := block(t, l, 30); b.FirstEvent != 7 || len(there[0]) != 0 {
 			t.Fatalf("%+v, %v", b, there)
 		}
@@ -153,7 +153,7 @@ func TestLiveStopsAtAMissingFragment(t *testing.T) {
 		l, _ := openLive(t, live.Stop, a, b)
 		a.Send(0, 30, 0)
 		time.Sleep(2 * time.Second)
-		l.Cut([]live.Cut{{First: 0, Events: 1}}, false)
+		l.AddCuts([]live.Cut{{First: 0, Events: 1}}, false)
 		var missing *live.MissingError
 		var into source.Block
 		err := l.Next(t.Context(), make([]byte, l.MaxBlock()), &into)
@@ -180,7 +180,7 @@ func TestLiveBackPressure(t *testing.T) {
 			for r := range reached {
 				if r.To > next {
 					n := min(r.To-next, 10)
-					l.Cut([]live.Cut{{First: next, Events: uint32(n)}}, false)
+					l.AddCuts([]live.Cut{{First: next, Events: uint32(n)}}, false)
 					next += n
 					break
 				}
@@ -229,7 +229,7 @@ func TestLiveEnds(t *testing.T) {
 			b.Send(1, 30, 0)
 			synctest.Wait()
 			began := time.Now()
-			l.End()
+			l.EndIntake()
 			for r := range reached {
 				if r.Over {
 					break
@@ -240,11 +240,11 @@ func TestLiveEnds(t *testing.T) {
 			}
 			a.Send(0, 30, 3) // the next run's
 			time.Sleep(time.Second)
-			l.Cut([]live.Cut{{First: 0, Events: 3}}, true)
+			l.AddCuts([]live.Cut{{First: 0, Events: 3}}, true)
 			if _, there := block(t, l, 30); len(there[0]) != 3 || len(there[1]) != 1 || len(there[2]) != 0 {
 				t.Errorf("%v: %v", policy, there)
 			}
-			l.Safe(1)
+			l.SetSafe(1)
 			synctest.Wait()
 			if a.Acknowledged() != 3 || b.Acknowledged() != 1 || silent.Acknowledged() != 0 || a.Closed() {
 				t.Errorf("%v: %d, %d and %d are safe", policy, a.Acknowledged(), b.Acknowledged(), silent.Acknowledged())
@@ -264,12 +264,12 @@ func TestLiveEndsWhileItIsFull(t *testing.T) {
 			a.Send(0, size, e)
 		}
 		synctest.Wait()
-		l.End()
+		l.EndIntake()
 		synctest.Wait() // who waits for room has heard of the end before there is some
 		next := uint64(0)
 		for r := range reached {
 			for n := min(r.To-next, 10); n > 0; n = min(r.To-next, 10) {
-				l.Cut([]live.Cut{{First: next, Events: uint32(n)}}, false)
+				l.AddCuts([]live.Cut{{First: next, Events: uint32(n)}}, false)
 				block(t, l, size)
 				next += n
 			}
@@ -277,7 +277,7 @@ func TestLiveEndsWhileItIsFull(t *testing.T) {
 				break
 			}
 		}
-		l.Safe(total)
+		l.SetSafe(total)
 		synctest.Wait()
 		s := l.Sources()[0]
 		if a.Acknowledged() != next || next == 0 || next == total || s.Used != next || s.Held == 0 || s.Held > 256 {

@@ -25,9 +25,9 @@ func TestLateIsGivenUp(t *testing.T) {
 				break
 			}
 		}
-		l.Cut([]live.Cut{{First: 0, Events: 4}}, false)
+		l.AddCuts([]live.Cut{{First: 0, Events: 4}}, false)
 		block(t, l, 30)
-		l.Safe(1)
+		l.SetSafe(1)
 		time.Sleep(time.Second)
 		if b.Acknowledged() != 1 {
 			t.Fatalf("%d is safe", b.Acknowledged())
@@ -57,7 +57,7 @@ func TestWildNumberInAPause(t *testing.T) {
 						break
 					}
 				}
-				l.Cut([]live.Cut{{First: first, Events: uint32(end - first)}}, false)
+				l.AddCuts([]live.Cut{{First: first, Events: uint32(end - first)}}, false)
 				if _, there := block(t, l, 30); len(there[0]) != int(end-first) || len(there[1]) != int(end-first) {
 					t.Fatalf("%v", there)
 				}
@@ -72,7 +72,7 @@ func TestWildNumberInAPause(t *testing.T) {
 			a.Send(0, 30, 3, 4)
 			b.Send(1, 30, 3, 4)
 			build(3, 5)
-			l.Safe(2)
+			l.SetSafe(2)
 			time.Sleep(time.Second)
 			want := []live.GivenUp{{From: wild, To: wild + 1, Why: live.Jump}}
 			if d := cmp.Diff(want, a.GivenUp()); d != "" || a.Acknowledged() != 5 || l.Sources()[0].Jumps != 1 {
@@ -104,7 +104,7 @@ func TestSourcesApart(t *testing.T) {
 		a.Send(0, 30, 0, 1, 2)
 		b.Send(1, 30, 1_000_001, 1_000_002)
 		time.Sleep(2 * time.Second)
-		if got := l.Sources()[0].Apart; !strings.Contains(got, "fake:a gave 0 to 2, fake:b gave 1000001 to 100000") {
+		if got := l.Sources()[0].Disjoint; !strings.Contains(got, "fake:a gave 0 to 2, fake:b gave 1000001 to 100000") {
 			t.Error(got)
 		}
 	})
@@ -116,7 +116,7 @@ func TestSourcesApart(t *testing.T) {
 		time.Sleep(time.Second)
 		a.End()
 		time.Sleep(time.Millisecond)
-		if got := l.Sources()[1].Apart; !strings.Contains(got, "fake:b gave 1000001 to 100000") {
+		if got := l.Sources()[1].Disjoint; !strings.Contains(got, "fake:b gave 1000001 to 100000") {
 			t.Error(got)
 		}
 	})

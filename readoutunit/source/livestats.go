@@ -13,18 +13,18 @@ type LiveStats struct {
 	Source uint16
 	live.Stats
 	live.Counts
-	Any    bool          // a fragment has come
-	Age    time.Duration `kind:"level" help:"time since the newest fragment came"`
-	Failed bool          // it cannot go on
+	HasData bool          // a fragment has come
+	Age     time.Duration `kind:"level" help:"time since the newest fragment came"`
+	Failed  bool          // it cannot go on
 	// Frontend is who is attached, or was last: its name and where it is; "" if none came, or the feed does not know.
 	Frontend string `count:"-"`
 	// Refusal is the latest reason for what its feed has refused; "" if there is none, or the feed does not say.
 	Refusal string `count:"-"`
-	// Wrong is the latest reason why a fragment of it was thrown away by its number; "" if none was.
-	Wrong string `count:"-"`
-	// Apart says that this source and another one share no number of an event, and both ranges; "" as long as they do,
+	// LastFault is the latest reason why a fragment of it was thrown away by its number; "" if none was.
+	LastFault string `count:"-"`
+	// Disjoint says that this source and another one share no number of an event, and both ranges; "" as long as they do,
 	// or it is too early to tell.
-	Apart string `count:"-"`
+	Disjoint string `count:"-"`
 }
 
 // Sources tells of each source.
@@ -34,13 +34,13 @@ func (l *Live) Sources() []LiveStats {
 	out := make([]LiveStats, len(l.feeds))
 	for i, in := range l.feeds {
 		out[i] = LiveStats{
-			Name:   in.name,
-			Source: uint16(l.first + i),
-			Stats:  in.feed.Stats(),
-			Counts: l.matcher.Counts(i),
-			Any:    in.any,
-			Failed: in.failed,
-			Wrong:  in.wrong,
+			Name:      in.name,
+			Source:    uint16(l.first + i),
+			Stats:     in.feed.Stats(),
+			Counts:    l.matcher.Counts(i),
+			HasData:   in.hasData,
+			Failed:    in.failed,
+			LastFault: in.lastFault,
 		}
 		if e, ok := in.feed.(live.Explainer); ok {
 			out[i].Refusal = e.Explain()
@@ -48,18 +48,18 @@ func (l *Live) Sources() []LiveStats {
 		if n, ok := in.feed.(live.Named); ok {
 			out[i].Frontend = n.Frontend()
 		}
-		if j, apart, _ := l.matcher.Apart(i, l.now()); apart {
-			out[i].Apart = l.apart(i, j)
+		if j, apart, _ := l.matcher.FindDisjoint(i, l.now()); apart {
+			out[i].Disjoint = l.describeDisjoint(i, j)
 		}
-		if in.any {
+		if in.hasData {
 			out[i].Age = l.now() - in.newest
 		}
 	}
 	return out
 }
 
-// apart says that two sources share no number. mu is held.
-func (l *Live) apart(i, j int) string {
+// describeDisjoint says that two sources share no number. mu is held.
+func (l *Live) describeDisjoint(i, j int) string {
 	given := func(i int) plural.SourceRange {
 		r := l.matcher.Range(i)
 		return plural.SourceRange{Source: l.feeds[i].name, First: r.First, Last: r.Last}
@@ -67,23 +67,23 @@ func (l *Live) apart(i, j int) string {
 	return plural.DisjointText(given(i), given(j))
 }
 
-// tellApart warns, once, of each source that shares no number with another. It returns when to look again. mu is held.
-func (l *Live) tellApart(now time.Duration) (again time.Duration) {
+// warnDisjoint warns, once, of each source that shares no number with another. It returns when to look again. mu is held.
+func (l *Live) warnDisjoint(now time.Duration) (again time.Duration) {
 	const every = 250 * time.Millisecond // it compares each with each
-	if now < l.apartAt+every && l.apartAt > 0 {
-		return l.apartAgain
+	if now < l.disjointChecked+every && l.disjointChecked > 0 {
+		return l.disjointRecheck
 	}
 	again = live.Never
-	defer func() { l.apartAt, l.apartAgain = now, max(again, now+every) }()
+	defer func() { l.disjointChecked, l.disjointRecheck = now, max(again, now+every) }()
 	for i, in := range l.feeds {
-		j, apart, later := l.matcher.Apart(i, now)
+		j, apart, later := l.matcher.FindDisjoint(i, now)
 		again = min(again, later)
-		if apart && !in.apart && !l.feeds[j].apart {
+		if apart && !in.disjoint && !l.feeds[j].disjoint {
 			l.cfg.Live.Log.Warn("sources share no event number: nothing that is built is whole", "source", in.name,
-				"err", l.apart(i, j))
-			l.feeds[j].apart = true
+				"err", l.describeDisjoint(i, j))
+			l.feeds[j].disjoint = true
 		}
-		in.apart = apart
+		in.disjoint = apart
 	}
 	return again
 }

@@ -33,42 +33,42 @@ type Many interface {
 	NextMany(ctx context.Context, s Strip, sizes []uint32) (Run, error)
 }
 
-// InMany gives src the method NextMany, if it has none, by its Next. streams is the number of MFPs in each block.
-func InMany(src Source, streams int) Many {
+// AsMany gives src the method NextMany, if it has none, by its Next. streams is the number of MFPs in each block.
+func AsMany(src Source, streams int) Many {
 	if m, ok := src.(Many); ok {
 		return m
 	}
-	return &oneByOne{Source: src, lead: streams * placing.EntrySize}
+	return &oneByOne{Source: src, entriesSize: streams * placing.EntrySize}
 }
 
 type oneByOne struct {
 	Source
-	lead  int   // bytes of entries
-	block Block // scratch
+	entriesSize int   // bytes of entries
+	block       Block // scratch
 }
 
 // NextMany gives one block at a time: the source may wait before each.
 func (o *oneByOne) NextMany(ctx context.Context, s Strip, sizes []uint32) (Run, error) {
 	b := &o.block
-	if err := o.Next(ctx, s.Mem[o.lead:s.Stride], b); err != nil {
+	if err := o.Next(ctx, s.Mem[o.entriesSize:s.Stride], b); err != nil {
 		return Run{}, err
 	}
-	if n := len(b.MFPs); n*placing.EntrySize != o.lead {
-		return Run{}, fmt.Errorf("MEP %d came with %d MFPs where each has %d", b.MEP, n, o.lead/placing.EntrySize)
+	if n := len(b.MFPs); n*placing.EntrySize != o.entriesSize {
+		return Run{}, fmt.Errorf("MEP %d came with %d MFPs where each has %d", b.MEP, n, o.entriesSize/placing.EntrySize)
 	}
 	for i := range b.MFPs {
 		placing.PutEntry(s.Mem, i, placing.Entry{Size: uint32(b.MFPs[i].Size), CRC: b.MFPs[i].CRC})
 	}
-	sizes[0] = uint32(o.lead + b.Size)
+	sizes[0] = uint32(o.entriesSize + b.Size)
 	return Run{MEP: b.MEP, Blocks: 1, Events: uint64(b.Events)}, nil
 }
 
-// stint is how many bytes are generated before others may run. A process that shares its only processor with the
+// yieldBytes is how many bytes are generated before others may run. A process that shares its only processor with the
 // network must let that go on; where nobody waits it costs 0.1 µs in 10 (see pattern.FillMFP).
-const stint = 64 << 10
+const yieldBytes = 64 << 10
 
-// span is what the next block covers; io.EOF when there is none.
-func (g *Generator) span() (first, n uint64, err error) {
+// nextSpan is what the next block covers; io.EOF when there is none.
+func (g *Generator) nextSpan() (first, n uint64, err error) {
 	first, n = g.mep*uint64(g.cfg.Packing), uint64(g.cfg.Packing)
 	if g.cfg.Events > 0 {
 		if first >= g.cfg.Events {
@@ -93,10 +93,10 @@ func (g *Generator) NextMany(ctx context.Context, s Strip, sizes []uint32) (Run,
 	since := 0
 	for at := 0; run.Blocks < len(sizes); at += s.Stride {
 		var first, n uint64
-		if first, n, err = g.span(); err != nil {
+		if first, n, err = g.nextSpan(); err != nil {
 			break
 		}
-		size, ferr := g.part(s.Mem[at:at+s.Stride:at+s.Stride], first, int(n), &sum)
+		size, ferr := g.fillPart(s.Mem[at:at+s.Stride:at+s.Stride], first, int(n), &sum)
 		if ferr != nil {
 			err = fmt.Errorf("generate MEP %d: %w", g.mep, ferr)
 			break
@@ -105,7 +105,7 @@ func (g *Generator) NextMany(ctx context.Context, s Strip, sizes []uint32) (Run,
 		g.mep++
 		run.Blocks++
 		run.Events += n
-		if since += size; since >= stint {
+		if since += size; since >= yieldBytes {
 			since = 0
 			netyield.Yield()
 		}
@@ -121,9 +121,9 @@ func (g *Generator) checkStrip(ctx context.Context, s Strip, n int) error {
 	need := placing.PartSize(g.streams, g.maxBlock)
 	switch {
 	case s.Stride < need:
-		return &roomError{Have: s.Stride, Need: need}
+		return &bufferTooSmallError{Have: s.Stride, Need: need}
 	case n < 1 || len(s.Mem) < n*s.Stride:
-		return &roomError{Have: len(s.Mem), Need: max(1, n) * s.Stride}
+		return &bufferTooSmallError{Have: len(s.Mem), Need: max(1, n) * s.Stride}
 	}
 	return nil
 }
@@ -131,29 +131,29 @@ func (g *Generator) checkStrip(ctx context.Context, s Strip, n int) error {
 // tally is what a Run adds to the counters.
 type tally struct{ mfps, bytes uint64 }
 
-// part generates the MFPs of n events from event first into a buffer, with their entries before them.
-func (g *Generator) part(buffer []byte, first uint64, n int, sum *tally) (int, error) {
-	together := g.cfg.CRC && g.maxBlock <= sumTogether
+// fillPart generates the MFPs of n events from event first into a buffer, with their entries before them.
+func (g *Generator) fillPart(buffer []byte, first uint64, n int, sum *tally) (int, error) {
+	together := g.cfg.CRC && g.maxBlock <= maxSumTogether
 	at := g.streams * placing.EntrySize
 	for i := range g.streams {
 		size, crc, err := g.content.FillMFP(buffer[at:], g.source(i), first, n, g.cfg.CRC && !together)
 		if err != nil {
 			return 0, err
 		}
-		g.sums.entry(buffer, i, at, placing.Entry{Size: uint32(size), CRC: crc})
+		g.sums.writeEntry(buffer, i, at, placing.Entry{Size: uint32(size), CRC: crc})
 		sum.bytes += uint64(size)
 		at = closeWord(buffer, at+size)
 	}
 	if together {
-		g.sums.put(buffer)
+		g.sums.writeSums(buffer)
 	}
 	sum.mfps += uint64(g.streams)
 	return at, nil
 }
 
-// sumTogether is how large a block may be, in bytes, for its MFPs to have their CRCs side by side once all of them are
+// maxSumTogether is how large a block may be, in bytes, for its MFPs to have their CRCs side by side once all of them are
 // there: they are in the first-level cache still.
-const sumTogether = 8 << 10
+const maxSumTogether = 8 << 10
 
 // partSums computes the CRCs of a part's MFPs side by side. It is scratch, for one part after the other.
 type partSums struct {
@@ -165,14 +165,14 @@ func newPartSums(streams int) partSums {
 	return partSums{make([][]byte, streams), make([]uint32, streams)}
 }
 
-// entry writes entry i of a part whose MFP stands at that offset of its buffer.
-func (p *partSums) entry(buffer []byte, i, at int, e placing.Entry) {
+// writeEntry writes entry i of a part whose MFP stands at that offset of its buffer.
+func (p *partSums) writeEntry(buffer []byte, i, at int, e placing.Entry) {
 	placing.PutEntry(buffer, i, e)
 	p.pieces[i] = buffer[at : at+int(e.Size)]
 }
 
-// put writes the CRCs of all MFPs into their entries.
-func (p *partSums) put(buffer []byte) {
+// writeSums writes the CRCs of all MFPs into their entries.
+func (p *partSums) writeSums(buffer []byte) {
 	crc32c.Sums(p.sums, p.pieces)
 	for i, sum := range p.sums {
 		placing.PutEntry(buffer, i, placing.Entry{Size: uint32(len(p.pieces[i])), CRC: sum})

@@ -44,7 +44,7 @@ func TestManyIsTheSameAsOneByOne(t *testing.T) {
 		single, _ := NewGenerator(c)
 		var m Many = many
 		if rapid.Bool().Draw(t, "adapted") {
-			m = InMany(struct{ Source }{many}, c.Division.Count(c.RU))
+			m = AsMany(struct{ Source }{many}, c.Division.Count(c.RU))
 		}
 		stride := placing.PartSize(c.Division.Count(c.RU), many.MaxBlock())
 		var b Block
@@ -179,8 +179,8 @@ func TestManyRefusesSmallBuffers(t *testing.T) {
 	stride := placing.PartSize(1, g.MaxBlock())
 	for name, m := range map[string]Many{"generator": g, "prepared": p} {
 		for _, s := range []Strip{{make([]byte, 1000), stride - 1}, {make([]byte, 2*stride-1), stride}, {}} {
-			var room *roomError
-			if _, err := m.NextMany(context.Background(), s, make([]uint32, 2)); !errors.As(err, &room) {
+			var space *bufferTooSmallError
+			if _, err := m.NextMany(context.Background(), s, make([]uint32, 2)); !errors.As(err, &space) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

@@ -47,8 +47,8 @@ func (m *mapping) faulted(recovered any) bool {
 	return ok && fault.Addr()-m.base < uintptr(len(m.data))
 }
 
-// at is the offset in the file of a fault that faulted has recognised.
-func (m *mapping) at(fault any) int64 {
+// faultOffset is the offset in the file of a fault that faulted has recognised.
+func (m *mapping) faultOffset(fault any) int64 {
 	return int64(fault.(interface{ Addr() uintptr }).Addr() - m.base)
 }
 

@@ -57,7 +57,7 @@ func learn(ctx context.Context, f *os.File, c ReplayConfig) (*Replay, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot replay: %w", err)
 	}
-	r := &Replay{passes: passes{cfg: c, file: m}}
+	r := &Replay{replayLoop: replayLoop{cfg: c, file: m}}
 	if err := r.read(ctx); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
@@ -66,7 +66,7 @@ func learn(ctx context.Context, f *os.File, c ReplayConfig) (*Replay, error) {
 
 // read learns what the mapped file holds.
 func (r *Replay) read(ctx context.Context) (err error) {
-	defer r.guard(debug.SetPanicOnFault(true), &err)
+	defer r.recoverFault(debug.SetPanicOnFault(true), &err)
 	c := r.cfg
 	cat, err := scan(ctx, r.file.data, c.Path, c.Events, c.OnBadRecord)
 	if err != nil {
@@ -79,62 +79,62 @@ func (r *Replay) read(ctx context.Context) (err error) {
 	if r.cabling, err = newCabling(ctx, cat, r.file.data, c); err != nil {
 		return err
 	}
-	r.share = shareOf(r.cabling.division, c.RU)
+	r.share = newShare(r.cabling.division, c.RU)
 	if c.AsTaken {
-		if err := r.learnTaken(); err != nil {
+		if err := r.learnDueTimes(); err != nil {
 			return err
 		}
 	}
-	all := func(i int) int { return cat.records[i].fragments() } // all banks are in some stream
-	r.maxMEP = r.cabling.sources()*event.MFPHeaderSize(c.Packing) + heaviest(len(cat.records), all, c.Packing, c.Loop)
+	total := func(i int) int { return cat.records[i].fragmentBytes() } // all banks are in some stream
+	r.maxMEP = r.cabling.sources()*event.MFPHeaderSize(c.Packing) + heaviest(len(cat.records), total, c.Packing, c.Loop)
 	return nil
 }
 
-// part is the fragment of one of this RU's streams in one event, if it is not empty.
-type part struct {
+// recordFragment is the fragment of one of this RU's streams in one event, if it is not empty.
+type recordFragment struct {
 	stream uint16 // of this RU, from 0
 	size   uint16 // bytes
 }
 
 // measure computes the sizes of this RU's fragments and the bound of its blocks, and makes what Next needs.
 func (r *Replay) measure(ctx context.Context) (err error) {
-	defer r.guard(debug.SetPanicOnFault(true), &err)
-	own := make([]uint32, len(r.cat.records)) // bytes of this RU's fragments, by record
-	r.parts, r.partsEnd = nil, make([]int, len(r.cat.records))
-	sums := newFragments(r.cabling.sources())
-	look := attention{ctx: ctx}
+	defer r.recoverFault(debug.SetPanicOnFault(true), &err)
+	local := make([]uint32, len(r.cat.records)) // bytes of this RU's fragments, by record
+	r.fragments, r.fragmentEnds = nil, make([]int, len(r.cat.records))
+	sums := newFragmentSizes(r.cabling.sources())
+	look := contextPoller{ctx: ctx}
 	banks := uint16(0)
 	for i, ref := range r.cat.records {
 		if err := r.cabling.measure(ref, r.file.data, sums); err != nil {
-			return r.changed(ref, i)
+			return r.changedError(ref, i)
 		}
-		for _, source := range sums.some {
-			if s, mine := r.own(int(source)); mine {
-				own[i] += sums.size[source]
-				r.parts = append(r.parts, part{uint16(s), uint16(sums.size[source])})
+		for _, source := range sums.nonEmpty {
+			if s, isLocal := r.localStream(int(source)); isLocal {
+				local[i] += sums.size[source]
+				r.fragments = append(r.fragments, recordFragment{uint16(s), uint16(sums.size[source])})
 			}
 		}
-		r.partsEnd[i] = len(r.parts)
+		r.fragmentEnds[i] = len(r.fragments)
 		banks = max(banks, ref.banks)
-		if err := look.after(int(ref.size)); err != nil {
+		if err := look.advance(int(ref.size)); err != nil {
 			return err
 		}
 	}
-	weight := func(i int) int { return int(own[i]) }
-	r.maxBlock = r.count*event.MFPHeaderSize(r.cfg.Packing) + heaviest(len(own), weight, r.cfg.Packing, r.cfg.Loop)
+	weight := func(i int) int { return int(local[i]) }
+	r.maxBlock = r.count*event.MFPHeaderSize(r.cfg.Packing) + heaviest(len(local), weight, r.cfg.Packing, r.cfg.Loop)
 	r.streams = make([]uint16, 0, banks)
 	r.ends, r.stops, r.starts = make([]int, r.count), make([]int, r.count), make([]int, r.count)
 	r.batch = make([]int32, 0, r.cfg.Packing)
 	return nil
 }
 
-// partsOf are this RU's fragments of a record that are not empty.
-func (r *Replay) partsOf(record int) []part {
+// fragmentsOf are this RU's fragments of a record that are not empty.
+func (r *Replay) fragmentsOf(record int) []recordFragment {
 	from := 0
 	if record > 0 {
-		from = r.partsEnd[record-1]
+		from = r.fragmentEnds[record-1]
 	}
-	return r.parts[from:r.partsEnd[record]]
+	return r.fragments[from:r.fragmentEnds[record]]
 }
 
 // heaviest is the largest sum of packing consecutive weights, of n, that a block can have: blocks begin at multiples of

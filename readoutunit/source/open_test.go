@@ -106,8 +106,8 @@ func TestMeasureIsWhatTheUnitsFind(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(needs.Division.Counts(), r.cabled().division.Counts()) || needs.MaxMEP != r.maxMEP {
-			t.Errorf("%+v: %+v, and a unit finds %v and %d bytes", c, needs, r.cabled().division, r.maxMEP)
+		if !slices.Equal(needs.Division.Counts(), r.cablingOf().division.Counts()) || needs.MaxMEP != r.maxMEP {
+			t.Errorf("%+v: %+v, and a unit finds %v and %d bytes", c, needs, r.cablingOf().division, r.maxMEP)
 		}
 		r.Close()
 	}
@@ -116,11 +116,11 @@ func TestMeasureIsWhatTheUnitsFind(t *testing.T) {
 // countdown is a context that ends when it was asked a number of times.
 type countdown struct {
 	context.Context
-	left int
+	remaining int
 }
 
 func (c *countdown) Err() error {
-	if c.left--; c.left < 0 {
+	if c.remaining--; c.remaining < 0 {
 		return context.Canceled
 	}
 	return nil
@@ -132,9 +132,9 @@ func (c *countdown) Value(any) any { return nil }
 func TestOpeningEndsWithItsContext(t *testing.T) {
 	large := bytes.Repeat(record(t, 30000, 30000, 30000, 30000), 100) // 12 MB
 	for name, k := range map[string]struct {
-		file []byte
-		c    ReplayConfig
-		asks int // at least
+		file   []byte
+		c      ReplayConfig
+		checks int // at least
 	}{
 		"good":    {large, ReplayConfig{}, 4}, // two passes
 		"rubbish": {bytes.Repeat([]byte("rubbish "), 2<<20), ReplayConfig{OnBadRecord: Skip}, 3},
@@ -142,20 +142,20 @@ func TestOpeningEndsWithItsContext(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path, _ := writeMDF(t, [][]byte{k.file})
 			k.c.Path, k.c.RUs, k.c.Packing = path, 1, 1
-			whole := &countdown{Context: context0, left: 1 << 30}
-			r, err := OpenReplay(whole, k.c)
+			complete := &countdown{Context: context0, remaining: 1 << 30}
+			r, err := OpenReplay(complete, k.c)
 			if err != nil {
 				t.Fatal(err)
 			}
 			r.Close()
-			asked := 1<<30 - whole.left
-			if asked < k.asks {
-				t.Errorf("the context was asked %d times over %d bytes", asked, len(k.file))
+			made := 1<<30 - complete.remaining
+			if made < k.checks {
+				t.Errorf("the context was asked %d times over %d bytes", made, len(k.file))
 			}
-			for _, end := range []int{0, 1, asked / 2, asked - 1} {
-				if r, err := OpenReplay(&countdown{Context: context0, left: end}, k.c); !errors.Is(err, context.Canceled) ||
+			for _, end := range []int{0, 1, made / 2, made - 1} {
+				if r, err := OpenReplay(&countdown{Context: context0, remaining: end}, k.c); !errors.Is(err, context.Canceled) ||
 					r != nil {
-					t.Fatalf("ended at question %d of %d: %v", end, asked, err)
+					t.Fatalf("ended at question %d of %d: %v", end, made, err)
 				}
 			}
 		})

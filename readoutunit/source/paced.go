@@ -58,9 +58,9 @@ func (p *paced) Next(ctx context.Context, dst []byte, b *Block) error {
 }
 
 func (p *paced) wait(ctx context.Context) error {
-	early, given := p.pace.NextWait(time.Now())
+	early, lost := p.pace.NextWait(time.Now())
 	if early <= 0 {
-		p.lost.Add(uint64(given.Seconds() * p.rate))
+		p.lost.Add(uint64(lost.Seconds() * p.rate))
 		return nil
 	}
 	p.waits.Add(1)

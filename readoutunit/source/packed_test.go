@@ -26,7 +26,7 @@ func TestReplayOfCompressedRecords(t *testing.T) {
 	path, _ := writeMDF(t, file)
 	for _, rus := range []int{1, 3} {
 		s := openSystem(t, ReplayConfig{Path: path, RUs: rus, Packing: 4, CRC: true})
-		got, err := s.all()
+		got, err := s.readAll()
 		if !errors.Is(err, io.EOF) && err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +43,7 @@ func TestReplayOfASpoiledCompressedRecord(t *testing.T) {
 	block[6]++ // bytes unpacked
 	path, _ := writeMDF(t, [][]byte{r, reseal(rootzip.Record(r, event.MDFHeaderSize, block)), r})
 	s := openSystem(t, ReplayConfig{Path: path, RUs: 2, Packing: 1, CRC: true})
-	_, err := s.all()
+	_, err := s.readAll()
 	var bad *BadRecordError
 	if !errors.As(err, &bad) || bad.Record != 1 || !errors.Is(err, event.ErrTruncated) {
 		t.Errorf("%v", err)

@@ -14,8 +14,8 @@ import (
 	"ringlet/internal/safeopen"
 )
 
-// replaying is a replay of any format but MDF.
-type replaying interface {
+// replayer is a replay of any format but MDF.
+type replayer interface {
 	Source
 	needs() Needs
 }
@@ -31,7 +31,7 @@ func openRecorded(ctx context.Context, c ReplayConfig) (Source, error) {
 		return nil, fmt.Errorf("cannot replay: %w", err)
 	}
 	defer func() { _ = f.Close() }() // the mapping stays
-	p, err := learnOther(ctx, f, c)
+	p, err := openOther(ctx, f, c)
 	switch {
 	case err != nil:
 		return nil, err
@@ -43,14 +43,14 @@ func openRecorded(ctx context.Context, c ReplayConfig) (Source, error) {
 		return nil, err
 	}
 	if c.AsTaken {
-		return asTaken(r), nil
+		return pacedAsRecorded(r), nil
 	}
 	return r, nil
 }
 
 // measureFile is measure for a file of any format.
 func measureFile(ctx context.Context, f *os.File, c ReplayConfig) (Needs, error) {
-	p, err := learnOther(ctx, f, c)
+	p, err := openOther(ctx, f, c)
 	switch {
 	case err != nil:
 		return Needs{}, err
@@ -60,9 +60,9 @@ func measureFile(ctx context.Context, f *os.File, c ReplayConfig) (Needs, error)
 	return p.needs(), p.Close()
 }
 
-// learnOther maps a file and learns what it holds; nil without an error where its first bytes do not say that it is of
+// openOther maps a file and learns what it holds; nil without an error where its first bytes do not say that it is of
 // another format than MDF.
-func learnOther(ctx context.Context, f *os.File, c ReplayConfig) (replaying, error) {
+func openOther(ctx context.Context, f *os.File, c ReplayConfig) (replayer, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
@@ -70,13 +70,13 @@ func learnOther(ctx context.Context, f *os.File, c ReplayConfig) (replaying, err
 	if err != nil {
 		return nil, fmt.Errorf("cannot replay: %w", err)
 	}
-	p := &packetFile{passes: passes{cfg: c, file: m}}
-	is, err := p.learn(ctx)
-	if err == nil && is {
+	p := &packetFile{replayLoop: replayLoop{cfg: c, file: m}}
+	isPackets, err := p.learn(ctx)
+	if err == nil && isPackets {
 		return p, nil
 	}
 	if err == nil && p.isEudaq {
-		e := &eudaqFile{passes: passes{cfg: c, file: m}}
+		e := &eudaqFile{replayLoop: replayLoop{cfg: c, file: m}}
 		if err = e.learn(ctx); err == nil {
 			return e, nil
 		}
@@ -85,22 +85,22 @@ func learnOther(ctx context.Context, f *os.File, c ReplayConfig) (replaying, err
 }
 
 // learn learns what the mapped file holds; false where it is no file of packets.
-func (r *packetFile) learn(ctx context.Context) (is bool, err error) {
-	defer r.guard(debug.SetPanicOnFault(true), &err)
+func (r *packetFile) learn(ctx context.Context) (looksLike bool, err error) {
+	defer r.recoverFault(debug.SetPanicOnFault(true), &err)
 	c := r.cfg
 	format := event.DetectFormat(r.file.data)
 	if format != event.FormatMEP && format != event.FormatMFP { // what tells nothing is judged as MDF
 		if r.isEudaq = eudaq.HasSignature(r.file.data); !r.isEudaq && format == "" {
-			is, do := event.DescribeForeign(r.file.data[:min(len(r.file.data), event.DescribeBytes)])
-			if is != "" {
+			looksLike, do := event.DescribeForeign(r.file.data[:min(len(r.file.data), event.DescribeBytes)])
+			if looksLike != "" {
 				return false, &ConfigError{"input", fmt.Sprintf("%s is no file of MDF, MEP, MFP or EUDAQ 2: it looks like %s; %s",
-					c.Path, is, do)}
+					c.Path, looksLike, do)}
 			}
 		}
 		return false, nil
 	}
 	if c.AsTaken {
-		return false, noTimes(c.Path, strings.ToUpper(format)+"s")
+		return false, noTimesError(c.Path, strings.ToUpper(format)+"s")
 	}
 	cat, err := scanPackets(ctx, r.file.data, format, c)
 	if err != nil {
@@ -111,21 +111,21 @@ func (r *packetFile) learn(ctx context.Context) (is bool, err error) {
 		return false, &ConfigError{"loop", fmt.Sprintf("%s holds no event that could be repeated", c.Path)}
 	}
 	if len(cat.shapes) == 0 {
-		cat.division, cat.share = nothing(c)
+		cat.division, cat.share = emptyDivision(c)
 	}
 	r.share = cat.share
-	r.maxBlock = room(r.count, cat.own, c)
-	r.maxMEP = room(cat.division.Sources(), cat.all, c)
+	r.maxBlock = maxBlockBytes(r.count, cat.localBytes, c)
+	r.maxMEP = maxBlockBytes(cat.division.Sources(), cat.totalBytes, c)
 	if err := blockFits(r.maxBlock, c); err != nil {
 		return false, err
 	}
-	cat.own, cat.all = nil, nil
+	cat.localBytes, cat.totalBytes = nil, nil
 	r.batch = make([]stretch, 0, c.Packing)
 	return true, nil
 }
 
-// room is a bound of what the MFPs of so many sources take in a block, of the bytes that their fragments take by event.
-func room(sources int, weights []uint32, c ReplayConfig) int {
+// maxBlockBytes is a bound of what the MFPs of so many sources take in a block, of the bytes that their fragments take by event.
+func maxBlockBytes(sources int, weights []uint32, c ReplayConfig) int {
 	weight := func(i int) int { return int(weights[i]) }
 	// Each MFP begins at a multiple of 4.
 	return roundUp(sources*(event.MFPHeaderSize(c.Packing)+3) + heaviest(len(weights), weight, c.Packing, c.Loop))

@@ -13,16 +13,16 @@ import (
 // The way of an MFP through a replay of packets, all in the goroutine that calls Next:
 //
 //  1. pick (sequential): the stretches of rows that have the next events, up to the packing factor
-//  2. pass (sequential), where a row has exactly the events of the block: each MFP of this RU's sources is copied as
+//  2. copyMFP (sequential), where a row has exactly the events of the block: each MFP of this RU's sources is copied as
 //     it stands, and given its new number of source and event
-//     pack (sequential), everywhere else: fragments are copied, from stretch to stretch, into MFPs of the run's packing
+//     packMFP (sequential), everywhere else: fragments are copied, from stretch to stretch, into MFPs of the run's packing
 //  3. CRC-32C of each MFP (if asked)
 //
 // The caller owns the buffer; the mapping is read only. Nothing is allocated.
 
 // packetFile gives the MFPs of a file of MEPs or of MFPs, each readout unit those of its share of the sources.
 type packetFile struct {
-	passes
+	replayLoop
 
 	// immutable after it was opened
 	cat *packetCatalog
@@ -30,8 +30,8 @@ type packetFile struct {
 	isEudaq bool // there are no packets in the file
 
 	// owned by the goroutine that calls Next
-	within int // place of the next event in its row
-	batch  []stretch
+	rowOffset int // place of the next event in its row
+	batch     []stretch
 }
 
 // stretch is a number of events of a row.
@@ -42,49 +42,49 @@ type stretch struct {
 
 // Next gives the next block; see Source.
 func (r *packetFile) Next(ctx context.Context, dst []byte, b *Block) (err error) {
-	defer r.guard(debug.SetPanicOnFault(true), &err)
-	return r.next(ctx, dst, b, &r.cat.omitted, r)
+	defer r.recoverFault(debug.SetPanicOnFault(true), &err)
+	return r.nextBlock(ctx, dst, b, &r.cat.omitted, r)
 }
 
-func (r *packetFile) beginAt(ctx context.Context, mep uint64) error { return r.passOver(ctx, mep, r) }
+func (r *packetFile) beginAt(ctx context.Context, mep uint64) error { return r.skipBlocks(ctx, mep, r) }
 
 // pick fills batch with the stretches of the next block, and gives the number of their events.
 func (r *packetFile) pick() int {
 	r.batch = r.batch[:0]
-	n := r.most()
-	left := n
-	for left > 0 {
-		if r.at == len(r.cat.rows) && !r.again(len(r.cat.rows), &r.cat.omitted) {
+	n := r.maxEvents()
+	remaining := n
+	for remaining > 0 {
+		if r.row == len(r.cat.rows) && !r.restart(len(r.cat.rows), &r.cat.omitted) {
 			break
 		}
-		row := &r.cat.rows[r.at]
-		if r.within == 0 {
-			r.skip(row.skipped, &r.cat.omitted)
+		row := &r.cat.rows[r.row]
+		if r.rowOffset == 0 {
+			r.countSkipped(row.skipped, &r.cat.omitted)
 		}
-		take := min(left, int(row.n)-r.within)
-		r.batch = append(r.batch, stretch{int32(r.at), uint16(r.within), uint16(take)})
-		left -= take
-		if r.within += take; r.within == int(row.n) {
-			r.at, r.within = r.at+1, 0
+		events := min(remaining, int(row.n)-r.rowOffset)
+		r.batch = append(r.batch, stretch{int32(r.row), uint16(r.rowOffset), uint16(events)})
+		remaining -= events
+		if r.rowOffset += events; r.rowOffset == int(row.n) {
+			r.row, r.rowOffset = r.row+1, 0
 		}
 	}
-	return n - left
+	return n - remaining
 }
 
 // fill makes the MFPs of a block.
 func (r *packetFile) fill(dst []byte, b *Block) error {
 	first := r.batch[0]
-	whole := len(r.batch) == 1 && first.n == r.cat.rows[first.row].n
+	singleRow := len(r.batch) == 1 && first.n == r.cat.rows[first.row].n
 	for s := range r.count {
 		var size int
 		var ok bool
-		if whole {
-			size, ok = r.pass(dst[b.Size:], first.row, s)
+		if singleRow {
+			size, ok = r.copyMFP(dst[b.Size:], first.row, s)
 		} else {
-			size, ok = r.pack(dst[b.Size:], b.Events, s)
+			size, ok = r.packMFP(dst[b.Size:], b.Events, s)
 		}
 		if !ok {
-			return r.changed(first.row)
+			return r.changedError(first.row)
 		}
 		source := uint16(r.first + s)
 		mfp := dst[b.Size : b.Size+size]
@@ -108,21 +108,21 @@ func (r *packetFile) fill(dst []byte, b *Block) error {
 // mfpSourceAt is where an MFP's header has its source id, in bytes (docs/format/mfp.md).
 const mfpSourceAt = 16
 
-// pass copies the MFP of stream s of a row as it stands. False: it is not what it was at open.
-func (r *packetFile) pass(dst []byte, row int32, s int) (int, bool) {
-	b, ok := r.mfp(row, s)
+// copyMFP copies the MFP of stream s of a row as it stands. False: it is not what it was at open.
+func (r *packetFile) copyMFP(dst []byte, row int32, s int) (int, bool) {
+	b, ok := r.findMFP(row, s)
 	if !ok || len(b) > len(dst) {
 		return 0, false
 	}
 	// What is judged is the copy: nobody else writes to it.
 	m, err := event.ParseMFP(dst[:copy(dst, b)])
-	ok = err == nil && int(m.Size()) == len(b) && m.N() == int(r.cat.rows[row].n) && r.isOf(m, s)
+	ok = err == nil && int(m.Size()) == len(b) && m.N() == int(r.cat.rows[row].n) && r.matchesShape(m, s)
 	return len(b), ok
 }
 
-// pack makes the MFP of stream s, with n events, of the stretches of the batch. False: one of them is not what it was
+// packMFP makes the MFP of stream s, with n events, of the stretches of the batch. False: one of them is not what it was
 // at open.
-func (r *packetFile) pack(dst []byte, n, s int) (int, bool) {
+func (r *packetFile) packMFP(dst []byte, n, s int) (int, bool) {
 	size := event.MFPHeaderSize(n)
 	if size > len(dst) {
 		return 0, false
@@ -132,12 +132,12 @@ func (r *packetFile) pack(dst []byte, n, s int) (int, bool) {
 	clear(sizes[2*n:])
 	done := 0
 	for _, at := range r.batch {
-		b, ok := r.mfp(at.row, s)
+		b, ok := r.findMFP(at.row, s)
 		if !ok {
 			return 0, false
 		}
 		m, err := event.ParseMFP(b)
-		if err != nil || m.N() != int(r.cat.rows[at.row].n) || !r.isOf(m, s) {
+		if err != nil || m.N() != int(r.cat.rows[at.row].n) || !r.matchesShape(m, s) {
 			return 0, false
 		}
 		bytes, ok := m.CopyFragments(types[done:], sizes[2*done:], dst[size:], int(at.from), int(at.n))
@@ -160,33 +160,33 @@ func (r *packetFile) pack(dst []byte, n, s int) (int, bool) {
 	return size, true
 }
 
-// isOf says whether an MFP is of stream s.
-func (r *packetFile) isOf(m event.MFP, s int) bool {
-	return shapeOf(m) == r.cat.shapes[r.first+s]
+// matchesShape says whether an MFP is of stream s.
+func (r *packetFile) matchesShape(m event.MFP, s int) bool {
+	return newShape(m) == r.cat.shapes[r.first+s]
 }
 
-// mfp is where the MFP of stream s of a row stands. False: that is not in the file any more.
-func (r *packetFile) mfp(row int32, s int) ([]byte, bool) {
+// findMFP is where the MFP of stream s of a row stands. False: that is not in the file any more.
+func (r *packetFile) findMFP(row int32, s int) ([]byte, bool) {
 	rest := r.file.data[r.cat.rows[row].offset:]
 	if r.cat.format == event.FormatMEP {
 		m, i := len(r.cat.shapes), r.first+s
 		at := event.MEPHeaderSize(m) - 4*(m-i) // of the table of offsets, which stands last
 		offset := uint64(binary.LittleEndian.Uint32(rest[at:])) * event.MEPWord
-		return sized(rest[min(offset, uint64(len(rest))):])
+		return sizedMFP(rest[min(offset, uint64(len(rest))):])
 	}
-	rest = rest[r.cat.rows[row].own:]
+	rest = rest[r.cat.rows[row].localOffset:]
 	for range s {
-		b, ok := sized(rest)
+		b, ok := sizedMFP(rest)
 		if !ok {
 			return nil, false
 		}
 		rest = rest[len(b):]
 	}
-	return sized(rest)
+	return sizedMFP(rest)
 }
 
-// sized is the MFP at the beginning of b, as long as it says.
-func sized(b []byte) ([]byte, bool) {
+// sizedMFP is the MFP at the beginning of b, as long as it says.
+func sizedMFP(b []byte) ([]byte, bool) {
 	if len(b) < event.MFPFixedSize {
 		return nil, false
 	}
@@ -197,8 +197,8 @@ func sized(b []byte) ([]byte, bool) {
 	return b[:size:size], true
 }
 
-// changed is the error of a row that is no longer what it was at open.
-func (r *packetFile) changed(row int32) error {
+// changedError is the error of a row that is no longer what it was at open.
+func (r *packetFile) changedError(row int32) error {
 	return &BadRecordError{
 		File:   r.cfg.Path,
 		Record: r.cat.rows[row].record,

@@ -18,8 +18,8 @@ import (
 	"ringlet/event/placing"
 )
 
-// mfpOf makes an MFP by hand: fragment i is of n bytes with the value source+event.
-func mfpOf(source uint16, first uint64, align uint8, sizes ...int) []byte {
+// newMFP makes an MFP by hand: fragment i is of n bytes with the value source+event.
+func newMFP(source uint16, first uint64, align uint8, sizes ...int) []byte {
 	b := make([]byte, event.MaxMFPSize(len(sizes), slices.Max(append(sizes, 0)), align))
 	at := event.MFPHeaderSize(len(sizes))
 	types, table := event.MFPTables(b, len(sizes))
@@ -42,8 +42,8 @@ func mfpOf(source uint16, first uint64, align uint8, sizes ...int) []byte {
 	return b[:at]
 }
 
-// mepOf makes a MEP of MFPs, each at a multiple of 4.
-func mepOf(t must, mfps ...[]byte) []byte {
+// newMEP makes a MEP of MFPs, each at a multiple of 4.
+func newMEP(t must, mfps ...[]byte) []byte {
 	b := make([]byte, event.MEPHeaderSize(len(mfps)))
 	var sources []uint16
 	var offsets []uint32
@@ -87,7 +87,7 @@ func generated(t must, sources, packing int, events uint64, format string) []byt
 			mfps = append(mfps, dst[m.Offset:m.Offset+m.Size])
 		}
 		if format == event.FormatMEP {
-			file = append(file, mepOf(t, mfps...)...)
+			file = append(file, newMEP(t, mfps...)...)
 		} else {
 			file = append(file, bytes.Join(mfps, nil)...)
 		}
@@ -111,9 +111,9 @@ func replayed(t must, data []byte, c ReplayConfig) ([]byte, Stats, error) {
 	var dst [][]byte
 	for ru := range c.RUs {
 		c.RU = ru
-		r := &packetFile{passes: passes{cfg: c, file: &mapping{data: data}}}
-		if is, err := r.learn(context0); err != nil || !is {
-			return nil, Stats{}, fmt.Errorf("RU %d does not open it: %v, %w", ru, is, err)
+		r := &packetFile{replayLoop: replayLoop{cfg: c, file: &mapping{data: data}}}
+		if isPackets, err := r.learn(context0); err != nil || !isPackets {
+			return nil, Stats{}, fmt.Errorf("RU %d does not open it: %v, %w", ru, isPackets, err)
 		}
 		rus, dst = append(rus, r), append(dst, make([]byte, r.MaxBlock()))
 	}
@@ -148,7 +148,7 @@ func replayed(t must, data []byte, c ReplayConfig) ([]byte, Stats, error) {
 			t.Fatal("a MEP of", total, "bytes, the bound is", rus[0].maxMEP)
 		}
 		if format == event.FormatMEP {
-			out = append(out, mepOf(t, mfps...)...)
+			out = append(out, newMEP(t, mfps...)...)
 		} else {
 			out = append(out, bytes.Join(mfps, nil)...)
 		}
@@ -185,8 +185,8 @@ func TestPacketsComeBack(t *testing.T) {
 
 // TestPacketsLoop replays a file again and again: event k has the fragments of event k modulo the number of events.
 func TestPacketsLoop(t *testing.T) {
-	file := mepOf(t, mfpOf(3, 70, 2, 5, 1), mfpOf(9, 70, 0, 0, 2))
-	file = append(file, mepOf(t, mfpOf(3, 72, 2, 9), mfpOf(9, 72, 0, 3))...)
+	file := newMEP(t, newMFP(3, 70, 2, 5, 1), newMFP(9, 70, 0, 0, 2))
+	file = append(file, newMEP(t, newMFP(3, 72, 2, 9), newMFP(9, 72, 0, 3))...)
 	for _, packing := range []int{1, 2, 3, 4, 7} {
 		got, st, err := replayed(t, file, ReplayConfig{
 			Path:    "x",
@@ -224,7 +224,7 @@ func TestPacketsLoop(t *testing.T) {
 
 // TestBadPackets damages the third of five rows of a file in many ways.
 func TestBadPackets(t *testing.T) {
-	row := func(first uint64) [][]byte { return [][]byte{mfpOf(0, first, 2, 4, 5), mfpOf(1, first, 2, 6, 7)} }
+	row := func(first uint64) [][]byte { return [][]byte{newMFP(0, first, 2, 4, 5), newMFP(1, first, 2, 6, 7)} }
 	for _, tc := range []struct {
 		name   string
 		row    func(r [][]byte) [][]byte
@@ -235,9 +235,9 @@ func TestBadPackets(t *testing.T) {
 		{"size", func(r [][]byte) [][]byte { r[1][4]++; return r }, event.ErrSize, "size", 8},
 		{"table", func(r [][]byte) [][]byte { r[1][24] += 8; return r }, event.ErrSize, "packet size", 8},
 		{"missing", func(r [][]byte) [][]byte { return r[:1] }, event.ErrOrder, "lack the MFP of source 1", 8},
-		{"more", func(r [][]byte) [][]byte { return append(r, mfpOf(7, 4, 2, 1, 1)) }, event.ErrOrder, "source 7", 8},
-		{"align", func(r [][]byte) [][]byte { return [][]byte{r[0], mfpOf(1, 4, 3, 6, 7)} }, event.ErrRange, "align", 8},
-		{"no events", func([][]byte) [][]byte { return [][]byte{mfpOf(0, 4, 2), mfpOf(1, 4, 2)} }, event.ErrRange,
+		{"more", func(r [][]byte) [][]byte { return append(r, newMFP(7, 4, 2, 1, 1)) }, event.ErrOrder, "source 7", 8},
+		{"align", func(r [][]byte) [][]byte { return [][]byte{r[0], newMFP(1, 4, 3, 6, 7)} }, event.ErrRange, "align", 8},
+		{"no events", func([][]byte) [][]byte { return [][]byte{newMFP(0, 4, 2), newMFP(1, 4, 2)} }, event.ErrRange,
 			"without events", 8},
 		{"again", func([][]byte) [][]byte { return row(2) }, event.ErrOrder, "event 2 again", 8},
 		{"gap", func([][]byte) [][]byte { return nil }, event.ErrOrder, "events 4 to 5 are not in the file", 8},
@@ -252,7 +252,7 @@ func TestBadPackets(t *testing.T) {
 						at, mfps = len(file), tc.row(mfps)
 					}
 					if format == event.FormatMEP && len(mfps) > 0 {
-						file = append(file, mepOf(t, mfps...)...)
+						file = append(file, newMEP(t, mfps...)...)
 					} else {
 						file = append(file, bytes.Join(mfps, nil)...)
 					}
@@ -277,7 +277,7 @@ func TestBadPackets(t *testing.T) {
 
 // TestOpenFile opens files by what is in them.
 func TestOpenFile(t *testing.T) {
-	mep := mepOf(t, mfpOf(0, 0, 2, 4), mfpOf(1, 0, 2, 4), mfpOf(2, 0, 2, 4))
+	mep := newMEP(t, newMFP(0, 0, 2, 4), newMFP(1, 0, 2, 4), newMFP(2, 0, 2, 4))
 	for _, tc := range []struct {
 		name string
 		data []byte
@@ -286,7 +286,7 @@ func TestOpenFile(t *testing.T) {
 	}{
 		{"mdf", record(t, 5), 1, "*source.Replay"},
 		{"mep", mep, 3, "*source.packetFile"},
-		{"mfp", mfpOf(0, 0, 2, 4), 1, "*source.packetFile"},
+		{"mfp", newMFP(0, 0, 2, 4), 1, "*source.packetFile"},
 		{"empty", nil, 1, "*source.Replay"},
 		{"short", mep[:7], 1, "*source.packetFile"},
 		{"uneven", mep, 2, "*source.packetFile"},
@@ -336,7 +336,7 @@ func TestPacketsDoNotAllocate(t *testing.T) {
 func TestPacketsOfAChangedFile(t *testing.T) {
 	for at := range 40 {
 		data := generated(t, 2, 5, 20, event.FormatMEP)
-		r := &packetFile{passes: passes{cfg: ReplayConfig{Path: "x", RUs: 1, Packing: 3}, file: &mapping{data: data}}}
+		r := &packetFile{replayLoop: replayLoop{cfg: ReplayConfig{Path: "x", RUs: 1, Packing: 3}, file: &mapping{data: data}}}
 		if _, err := r.learn(context0); err != nil {
 			t.Fatal(err)
 		}
@@ -360,11 +360,11 @@ func TestPacketsOfAChangedFile(t *testing.T) {
 // FuzzPackets replays damaged files: nothing may panic, hang, or come out that is no MFP.
 func FuzzPackets(f *testing.F) {
 	for _, format := range []string{event.FormatMEP, event.FormatMFP} {
-		whole := generated(f, 4, 3, 8, format)
-		f.Add(whole, uint8(1), uint8(2))
-		f.Add(whole[:len(whole)-5], uint8(0), uint8(3))
+		complete := generated(f, 4, 3, 8, format)
+		f.Add(complete, uint8(1), uint8(2))
+		f.Add(complete[:len(complete)-5], uint8(0), uint8(3))
 		for _, at := range []int{2, 4, 8, 12, 18, 20, 24, 40, 60, 300} {
-			bent := bytes.Clone(whole)
+			bent := bytes.Clone(complete)
 			bent[at] ^= 0x11
 			f.Add(bent, uint8(3), uint8(4))
 		}

@@ -14,11 +14,11 @@ import (
 
 // packetRow is where the MFPs of all sources stand for the same events.
 type packetRow struct {
-	offset  int64  // bytes from the start of the file: of the MEP, or of the first MFP
-	own     int64  // bytes from there to the first MFP of this RU, in a file of MFPs
-	record  int64  // index in the file
-	skipped uint32 // records left out directly before it
-	n       uint16 // events
+	offset      int64  // bytes from the start of the file: of the MEP, or of the first MFP
+	localOffset int64  // bytes from there to the first MFP of this RU, in a file of MFPs
+	record      int64  // index in the file
+	skipped     uint32 // records left out directly before it
+	n           uint16 // events
 }
 
 // shape is what all MFPs of a source have in common.
@@ -27,18 +27,18 @@ type shape struct {
 	align, version uint8
 }
 
-func shapeOf(m event.MFP) shape { return shape{m.Source(), m.Align(), m.Version()} }
+func newShape(m event.MFP) shape { return shape{m.Source(), m.Align(), m.Version()} }
 
 // packetCatalog is what one walk over a file of packets tells: all but the weights of own sources is the same in every
 // RU that reads the same file.
 type packetCatalog struct {
-	format   string
-	rows     []packetRow
-	shapes   []shape // of the sources, in order of id
-	own      []uint32
-	all      []uint32 // by event: bytes of fragments of this RU, and of all
-	share    share    // of this RU
-	division placing.Division
+	format     string
+	rows       []packetRow
+	shapes     []shape // of the sources, in order of id
+	localBytes []uint32
+	totalBytes []uint32 // by event: bytes of fragments of this RU, and of all
+	share      share    // of this RU
+	division   placing.Division
 	omitted
 
 	next   uint64 // event id, as the file says it, that the next row begins with
@@ -50,7 +50,7 @@ type packetCatalog struct {
 type packetWalk struct {
 	data    []byte
 	format  string
-	at      int         // where the row begins
+	offset  int         // where the row begins
 	size    int         // bytes of it, or of what is to be left out
 	index   int64       // of its first record
 	records int64       // in it
@@ -60,24 +60,24 @@ type packetWalk struct {
 // step goes to the next row. The error is io.EOF, or that of package event with its place in the file; then mfps holds
 // what was sound before it.
 func (w *packetWalk) step() error {
-	w.at += w.size
+	w.offset += w.size
 	w.index += w.records
 	w.size, w.records, w.mfps = 0, 0, w.mfps[:0]
 	switch {
-	case w.at == len(w.data):
+	case w.offset == len(w.data):
 		return io.EOF
 	case w.format == event.FormatMEP:
 		return w.mep()
 	}
-	for w.at+w.size < len(w.data) {
-		m, err := event.ParseMFP(w.data[w.at+w.size:])
+	for w.offset+w.size < len(w.data) {
+		m, err := event.ParseMFP(w.data[w.offset+w.size:])
 		if err != nil {
-			err = event.Located(err, w.index+w.records, int64(w.at+w.size))
+			err = event.Located(err, w.index+w.records, int64(w.offset+w.size))
 			w.records++
-			w.size += w.extent(w.data[w.at+w.size:])
+			w.size += w.extent(w.data[w.offset+w.size:])
 			return err
 		}
-		if len(w.mfps) > 0 && !follows(w.mfps[len(w.mfps)-1], m) {
+		if len(w.mfps) > 0 && !continuesRow(w.mfps[len(w.mfps)-1], m) {
 			return nil
 		}
 		w.mfps = append(w.mfps, m)
@@ -87,22 +87,22 @@ func (w *packetWalk) step() error {
 	return nil
 }
 
-// follows says whether m has the events of before, of a later source.
-func follows(before, m event.MFP) bool {
+// continuesRow says whether m has the events of before, of a later source.
+func continuesRow(before, m event.MFP) bool {
 	return m.FirstEvent() == before.FirstEvent() && m.N() == before.N() && m.Source() > before.Source()
 }
 
 func (w *packetWalk) mep() error {
 	w.records = 1
-	p, err := event.ParseMEP(w.data[w.at:])
+	p, err := event.ParseMEP(w.data[w.offset:])
 	if err != nil {
-		w.size = w.extent(w.data[w.at:])
-		return event.Located(err, w.index, int64(w.at))
+		w.size = w.extent(w.data[w.offset:])
+		return event.Located(err, w.index, int64(w.offset))
 	}
 	w.size = len(p.Bytes())
 	for m, err := range p.MFPs() {
 		if err != nil {
-			return event.Located(err, w.index, int64(w.at))
+			return event.Located(err, w.index, int64(w.offset))
 		}
 		w.mfps = append(w.mfps, m)
 	}
@@ -112,25 +112,25 @@ func (w *packetWalk) mep() error {
 // extent is how far the bad packet at the beginning of b reaches: as far as it says, if another one or the end of the
 // file follows, else to the next place that looks like a packet.
 func (w *packetWalk) extent(b []byte) int {
-	if n, ok := w.claim(b); ok {
+	if n, ok := w.claimedSize(b); ok {
 		return n
 	}
-	magic := w.magic()
+	magic := w.magicBytes()
 	for at := 1; ; at++ {
 		n := bytes.Index(b[at:], magic[:])
 		if n < 0 {
 			return len(b)
 		}
 		at += n
-		if _, ok := w.claim(b[at:]); ok {
+		if _, ok := w.claimedSize(b[at:]); ok {
 			return at
 		}
 	}
 }
 
-// claim is the size that a packet at the beginning of b says it has, if a packet may have it and may end there.
-func (w *packetWalk) claim(b []byte) (int, bool) {
-	magic := w.magic()
+// claimedSize is the size that a packet at the beginning of b says it has, if a packet may have it and may end there.
+func (w *packetWalk) claimedSize(b []byte) (int, bool) {
+	magic := w.magicBytes()
 	if len(b) < event.MEPFixedSize || !bytes.HasPrefix(b, magic[:]) {
 		return 0, false
 	}
@@ -146,8 +146,8 @@ func (w *packetWalk) claim(b []byte) (int, bool) {
 	return int(size), len(rest) == 0 || bytes.HasPrefix(rest, magic[:])
 }
 
-// magic is what a packet begins with.
-func (w *packetWalk) magic() [2]byte {
+// magicBytes is what a packet begins with.
+func (w *packetWalk) magicBytes() [2]byte {
 	number := event.MFPMagic
 	if w.format == event.FormatMEP {
 		number = event.MEPMagic
@@ -160,7 +160,7 @@ func (w *packetWalk) magic() [2]byte {
 func scanPackets(ctx context.Context, data []byte, format string, c ReplayConfig) (*packetCatalog, error) {
 	cat := &packetCatalog{format: format}
 	walk := packetWalk{data: data, format: format}
-	look := attention{ctx: ctx}
+	look := contextPoller{ctx: ctx}
 	for c.Events == 0 || cat.events < c.Events {
 		err := walk.step()
 		if errors.Is(err, io.EOF) {
@@ -170,7 +170,7 @@ func scanPackets(ctx context.Context, data []byte, format string, c ReplayConfig
 			continue
 		}
 		if err == nil {
-			err = cat.judge(&walk, c.OnBadRecord)
+			err = cat.check(&walk, c.OnBadRecord)
 		}
 		if err != nil && c.OnBadRecord == Stop {
 			cat.bad = badRecord(c.Path, err)
@@ -182,21 +182,21 @@ func scanPackets(ctx context.Context, data []byte, format string, c ReplayConfig
 		} else if err := cat.add(&walk, c); err != nil {
 			return nil, err
 		}
-		if over := look.after(walk.size); over != nil {
+		if over := look.advance(walk.size); over != nil {
 			return nil, over
 		}
 	}
 	return cat, nil
 }
 
-// judge says why a row cannot be replayed.
-func (c *packetCatalog) judge(w *packetWalk, mode OnBadRecord) error {
+// check says why a row cannot be replayed.
+func (c *packetCatalog) check(w *packetWalk, mode OnBadRecord) error {
 	refuse := func(kind error, field string, at int, reason string, args ...any) error {
 		return &event.FormatError{
 			Format: c.format,
 			Field:  field,
 			Record: w.index,
-			Offset: int64(w.at + at),
+			Offset: int64(w.offset + at),
 			Err:    kind,
 			Reason: fmt.Sprintf(reason, args...),
 		}
@@ -242,7 +242,7 @@ func (c *packetCatalog) sameSources(w *packetWalk, refuse func(error, string, in
 		case m.Source() > c.shapes[i].source:
 			return refuse(event.ErrOrder, "source id", 0, "the events from %d lack the MFP of source %d", m.FirstEvent(),
 				c.shapes[i].source)
-		case shapeOf(m) != c.shapes[i]:
+		case newShape(m) != c.shapes[i]:
 			return refuse(event.ErrRange, "align", 0, "source %d has align %d and version %d, and began with %d and %d",
 				m.Source(), m.Align(), m.Version(), c.shapes[i].align, c.shapes[i].version)
 		}
@@ -258,13 +258,13 @@ func (c *packetCatalog) sameSources(w *packetWalk, refuse func(error, string, in
 func (c *packetCatalog) add(w *packetWalk, cfg ReplayConfig) error {
 	if len(c.shapes) == 0 {
 		for _, m := range w.mfps {
-			c.shapes = append(c.shapes, shapeOf(m))
+			c.shapes = append(c.shapes, newShape(m))
 		}
 		var err error
 		if c.division, err = divide(len(c.shapes), cfg.RUs, cfg.Division, cfg.Path); err != nil {
 			return err
 		}
-		c.share = shareOf(c.division, cfg.RU)
+		c.share = newShare(c.division, cfg.RU)
 	}
 	n := w.mfps[0].N()
 	if c.events+uint64(n) > maxRecords {
@@ -275,7 +275,7 @@ func (c *packetCatalog) add(w *packetWalk, cfg ReplayConfig) error {
 		c.tailRecords = 1 // a gap, however long, which Skip bears
 	}
 	row := packetRow{
-		offset:  int64(w.at),
+		offset:  int64(w.offset),
 		record:  w.index,
 		skipped: c.tailRecords,
 		n:       uint16(n),
@@ -284,13 +284,13 @@ func (c *packetCatalog) add(w *packetWalk, cfg ReplayConfig) error {
 		c.gaps = append(c.gaps, c.tailBytes)
 	}
 	c.tailRecords, c.tailBytes = 0, 0
-	c.own, c.all = append(c.own, make([]uint32, n)...), append(c.all, make([]uint32, n)...)
+	c.localBytes, c.totalBytes = append(c.localBytes, make([]uint32, n)...), append(c.totalBytes, make([]uint32, n)...)
 	for i, m := range w.mfps {
-		m.DataSizes(c.all[c.events:])
-		if _, own := c.share.own(i); own {
-			m.DataSizes(c.own[c.events:])
+		m.DataSizes(c.totalBytes[c.events:])
+		if _, local := c.share.localStream(i); local {
+			m.DataSizes(c.localBytes[c.events:])
 		} else if i < c.share.first {
-			row.own += int64(len(m.Bytes()))
+			row.localOffset += int64(len(m.Bytes()))
 		}
 	}
 	c.rows = append(c.rows, row)

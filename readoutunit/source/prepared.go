@@ -61,20 +61,20 @@ func (p *Prepared) beginAt(_ context.Context, mep uint64) error {
 	return nil
 }
 
-// next is what the next MEP covers, and whether its buffer holds a block of that shape already.
-func (p *Prepared) next() (first uint64, n int, there bool, err error) {
+// nextSpan is what the next MEP covers, and whether its buffer holds a block of that shape already.
+func (p *Prepared) nextSpan() (first uint64, n int, filled bool, err error) {
 	p.gen.mep = p.mep
-	first, events, err := p.gen.span()
-	whole := events == uint64(p.gen.cfg.Packing)
-	return first, int(events), whole && p.mep%uint64(p.buffers) < uint64(p.filled), err
+	first, events, err := p.gen.nextSpan()
+	full := events == uint64(p.gen.cfg.Packing)
+	return first, int(events), full && p.mep%uint64(p.buffers) < uint64(p.filled), err
 }
 
-// content is the first event whose bytes the MEP's buffer holds: the same for all MEPs that come to the buffer.
-func (p *Prepared) content() uint64 { return p.mep % uint64(p.blocks) * uint64(p.gen.cfg.Packing) }
+// contentFirst is the first event whose bytes the MEP's buffer holds: the same for all MEPs that come to the buffer.
+func (p *Prepared) contentFirst() uint64 { return p.mep % uint64(p.blocks) * uint64(p.gen.cfg.Packing) }
 
-// did counts a buffer that was filled, and goes on to the next MEP.
-func (p *Prepared) did(whole bool) {
-	if buffer := int(p.mep % uint64(p.buffers)); whole && buffer == p.filled {
+// advance counts a buffer that was filled, and goes on to the next MEP.
+func (p *Prepared) advance(full bool) {
+	if buffer := int(p.mep % uint64(p.buffers)); full && buffer == p.filled {
 		p.filled++
 	}
 	p.mep++
@@ -86,9 +86,9 @@ func (p *Prepared) Next(ctx context.Context, dst []byte, b *Block) error {
 		return err
 	}
 	if len(dst) < p.gen.maxBlock {
-		return &roomError{Have: len(dst), Need: p.gen.maxBlock}
+		return &bufferTooSmallError{Have: len(dst), Need: p.gen.maxBlock}
 	}
-	first, n, there, err := p.next()
+	first, n, there, err := p.nextSpan()
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (p *Prepared) Next(ctx context.Context, dst []byte, b *Block) error {
 		MFPs:       b.MFPs[:0],
 	}
 	for s := range p.gen.streams {
-		size, err := p.mfp(dst[b.Size:], s, first, n, there)
+		size, err := p.fillMFP(dst[b.Size:], s, first, n, there)
 		if err != nil {
 			return fmt.Errorf("prepare MEP %d: %w", p.mep, err)
 		}
@@ -115,16 +115,16 @@ func (p *Prepared) Next(ctx context.Context, dst []byte, b *Block) error {
 		})
 		b.Size = closeWord(dst, b.Size+size)
 	}
-	p.did(n == p.gen.cfg.Packing)
+	p.advance(n == p.gen.cfg.Packing)
 	p.gen.counters.deliver(b)
 	return nil
 }
 
-// mfp makes the MFP of a stream, or gives the one that is there its event id.
-func (p *Prepared) mfp(dst []byte, stream int, first uint64, n int, there bool) (size int, err error) {
+// fillMFP makes the MFP of a stream, or gives the one that is there its event id.
+func (p *Prepared) fillMFP(dst []byte, stream int, first uint64, n int, there bool) (size int, err error) {
 	if there {
 		size = int(binary.LittleEndian.Uint32(dst[mfpSizeAt:]))
-	} else if size, _, err = p.gen.content.FillMFP(dst, p.gen.source(stream), p.content(), n, false); err != nil {
+	} else if size, _, err = p.gen.content.FillMFP(dst, p.gen.source(stream), p.contentFirst(), n, false); err != nil {
 		return 0, err
 	}
 	binary.LittleEndian.PutUint64(dst[mfpFirstAt:], first)
@@ -153,19 +153,19 @@ func (p *Prepared) NextMany(ctx context.Context, s Strip, sizes []uint32) (Run, 
 		var first uint64
 		var n int
 		var there bool
-		if first, n, there, err = p.next(); err != nil {
+		if first, n, there, err = p.nextSpan(); err != nil {
 			break
 		}
-		size, ferr := p.part(s.Mem[at:at+s.Stride:at+s.Stride], first, n, there, &sum)
+		size, ferr := p.fillPart(s.Mem[at:at+s.Stride:at+s.Stride], first, n, there, &sum)
 		if ferr != nil {
 			err = fmt.Errorf("prepare MEP %d: %w", p.mep, ferr)
 			break
 		}
 		sizes[run.Blocks] = uint32(size)
-		p.did(n == p.gen.cfg.Packing)
+		p.advance(n == p.gen.cfg.Packing)
 		run.Blocks++
 		run.Events += uint64(n)
-		if since += size; since >= stint && !there {
+		if since += size; since >= yieldBytes && !there {
 			since = 0
 			netyield.Yield()
 		}
@@ -174,19 +174,19 @@ func (p *Prepared) NextMany(ctx context.Context, s Strip, sizes []uint32) (Run, 
 	return run, err
 }
 
-func (p *Prepared) part(buffer []byte, first uint64, n int, there bool, sum *tally) (int, error) {
+func (p *Prepared) fillPart(buffer []byte, first uint64, n int, there bool, sum *tally) (int, error) {
 	at := p.gen.streams * placing.EntrySize
 	for i := range p.gen.streams {
-		size, err := p.mfp(buffer[at:], i, first, n, there)
+		size, err := p.fillMFP(buffer[at:], i, first, n, there)
 		if err != nil {
 			return 0, err
 		}
-		p.gen.sums.entry(buffer, i, at, placing.Entry{Size: uint32(size)})
+		p.gen.sums.writeEntry(buffer, i, at, placing.Entry{Size: uint32(size)})
 		sum.bytes += uint64(size)
 		at = closeWord(buffer, at+size)
 	}
 	if p.gen.cfg.CRC {
-		p.gen.sums.put(buffer)
+		p.gen.sums.writeSums(buffer)
 	}
 	sum.mfps += uint64(p.gen.streams)
 	return at, nil

@@ -62,7 +62,7 @@ func reseal(r []byte) []byte {
 	return r
 }
 
-func putSizes(r []byte, n uint32) []byte {
+func writeSizes(r []byte, n uint32) []byte {
 	for at := range 3 {
 		binary.LittleEndian.PutUint32(r[4*at:], n)
 	}
@@ -86,8 +86,8 @@ func TestReplayBadRecords(t *testing.T) {
 		{"bank magic", func(r []byte) []byte { r[48] ^= 1; return reseal(r) }, event.ErrMagic, "magic", 1},
 		{"bank length", func(r []byte) []byte { r[51] = 0xFF; return reseal(r) }, event.ErrTruncated, "length", 1},
 		{"one size", func(r []byte) []byte { r[4]++; return r }, event.ErrSize, "disagree", 1},
-		{"all sizes too small", func(r []byte) []byte { return putSizes(r, 4) }, event.ErrSize, "header", 1},
-		{"all sizes too large", func(r []byte) []byte { return putSizes(r, 1<<31) }, event.ErrTruncated, "beyond", 1},
+		{"all sizes too small", func(r []byte) []byte { return writeSizes(r, 4) }, event.ErrSize, "header", 1},
+		{"all sizes too large", func(r []byte) []byte { return writeSizes(r, 1<<31) }, event.ErrTruncated, "beyond", 1},
 		{"cut", func(r []byte) []byte { return r[:30] }, nil, "", 2},
 		{"compressed", func(r []byte) []byte { r[16] = 1; return reseal(r) }, event.ErrUnsupported, "compress", 1},
 		{"data type", func(r []byte) []byte { r[18] = 2; return reseal(r) }, event.ErrUnsupported, "type", 1},
@@ -120,7 +120,7 @@ func TestReplayBadRecords(t *testing.T) {
 				Packing: 2,
 				CRC:     true,
 			})
-			got, err := s.all()
+			got, err := s.readAll()
 			var bad *BadRecordError
 			if !errors.As(err, &bad) || bad.Record != 3 || bad.Offset < int64(len(want)) ||
 				bad.Offset >= int64(len(want)+len(records[3])+60) || bad.File != file {
@@ -133,7 +133,7 @@ func TestReplayBadRecords(t *testing.T) {
 			if string(got) != want {
 				t.Error("the events before the bad record did not come whole")
 			}
-			if s.rus[0].bad() == nil || s.rus[0].blocks() != 2 {
+			if s.rus[0].badRecord() == nil || s.rus[0].blocks() != 2 {
 				t.Error("the last block is not the short one")
 			}
 			if err := s.rus[0].Next(context0, s.dst[0], &s.blocks[0]); !errors.Is(err, io.EOF) {
@@ -147,7 +147,7 @@ func TestReplayBadRecords(t *testing.T) {
 				CRC:         true,
 				OnBadRecord: Skip,
 			})
-			got, err = s.all()
+			got, err = s.readAll()
 			if !errors.Is(err, io.EOF) || string(got) != want+rest {
 				t.Fatalf("with skip: %v, %d bytes of %d", err, len(got), len(want)+len(rest))
 			}
@@ -185,7 +185,7 @@ func TestReplayEnds(t *testing.T) {
 			file, _ := writeMDF(t, tc.file)
 			tc.c.Path, tc.c.RUs, tc.c.Packing, tc.c.CRC = file, 2, 3, true
 			s := openSystem(t, tc.c)
-			got, err := s.all()
+			got, err := s.readAll()
 			if !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%v, want %q", err, tc.want)
 			}

@@ -14,7 +14,7 @@ import (
 // The way of a record through a replay, all in the goroutine that calls Next:
 //
 //  1. pick (sequential): the next records of the catalog, up to the packing factor
-//  2. tables (sequential): headers and sizes of this RU's MFPs, from the sizes learnt at open
+//  2. writeTables (sequential): headers and sizes of this RU's MFPs, from the sizes learnt at open
 //  3. split (sequential): each bank of this RU's streams is copied once, from the mapped file to its place in the
 //     caller's buffer; a compressed record is unpacked first
 //  4. CRC-32C of each MFP (if asked)
@@ -42,29 +42,29 @@ type ReplayConfig struct {
 // Replay gives the events of an MDF file as container fragments (docs/format/mdf.md, "Replay"), so that a builder can
 // put each record together again byte for byte; one that is compressed in the file, as Record.Unpacked gives it.
 type Replay struct {
-	passes
+	replayLoop
 
 	// immutable after OpenReplay
 	cat *catalog
 	share
-	cabling  *cabling
-	parts    []part          // this RU's fragments that are not empty: by record
-	partsEnd []int           // by record: where its parts end
-	taken    []time.Duration // by record: when it is due after the first; nil where nobody asks
+	cabling      *cabling
+	fragments    []recordFragment // this RU's fragments that are not empty: by record
+	fragmentEnds []int            // by record: where its parts end
+	dueTimes     []time.Duration  // by record: when it is due after the first; nil where nobody asks
 
 	// owned by the goroutine that calls Next
-	before  time.Duration // that the passes before this one took, where times were asked for
-	batch   []int32
-	ends    []int    // by stream: where the next bank goes
-	stops   []int    // by stream: where the fragment of the event at hand ends
-	starts  []int    // by stream: where its MFP begins; before that is known, the bytes of its fragments
-	streams []uint16 // of the banks of one record, for the record bank
+	earlierPasses time.Duration // that the passes before this one took, where times were asked for
+	batch         []int32
+	ends          []int    // by stream: where the next bank goes
+	stops         []int    // by stream: where the fragment of the event at hand ends
+	starts        []int    // by stream: where its MFP begins; before that is known, the bytes of its fragments
+	streams       []uint16 // of the banks of one record, for the record bank
 
 	unpacked []byte // a record that is compressed in the file
 }
 
-// cabled says which stream carries which banks.
-func (r *Replay) cabled() *cabling { return r.cabling }
+// cablingOf says which stream carries which banks.
+func (r *Replay) cablingOf() *cabling { return r.cabling }
 
 // events is the number of events that Next will give, all blocks together; endless says that there is no such number.
 func (r *Replay) events() (n uint64, endless bool) {
@@ -78,43 +78,43 @@ func (r *Replay) events() (n uint64, endless bool) {
 	return n, false
 }
 
-// bad is the record that will end the replay, or nil. It is known from the beginning.
-func (r *Replay) bad() *BadRecordError { return r.cat.bad }
+// badRecord is the record that will end the replay, or nil. It is known from the beginning.
+func (r *Replay) badRecord() *BadRecordError { return r.cat.bad }
 
 // Next gives the next block; see Source.
 func (r *Replay) Next(ctx context.Context, dst []byte, b *Block) (err error) {
-	defer r.guard(debug.SetPanicOnFault(true), &err)
-	return r.next(ctx, dst, b, &r.cat.omitted, r)
+	defer r.recoverFault(debug.SetPanicOnFault(true), &err)
+	return r.nextBlock(ctx, dst, b, &r.cat.omitted, r)
 }
 
-func (r *Replay) beginAt(ctx context.Context, mep uint64) error { return r.passOver(ctx, mep, r) }
+func (r *Replay) beginAt(ctx context.Context, mep uint64) error { return r.skipBlocks(ctx, mep, r) }
 
 // pick fills batch with the records of the next block.
 func (r *Replay) pick() int {
 	r.batch = r.batch[:0]
-	for n := r.most(); len(r.batch) < n; r.at++ {
-		if r.at == len(r.cat.records) && !r.rewind() {
+	for n := r.maxEvents(); len(r.batch) < n; r.row++ {
+		if r.row == len(r.cat.records) && !r.rewind() {
 			break
 		}
-		r.skip(r.cat.records[r.at].skipped, &r.cat.omitted)
-		r.batch = append(r.batch, int32(r.at))
+		r.countSkipped(r.cat.records[r.row].skipped, &r.cat.omitted)
+		r.batch = append(r.batch, int32(r.row))
 	}
 	return len(r.batch)
 }
 
 // rewind goes back to the beginning, if the replay is to do so. Times go on where this pass ends.
 func (r *Replay) rewind() bool {
-	before := r.due()
-	if !r.again(len(r.cat.records), &r.cat.omitted) {
+	before := r.nextDue()
+	if !r.restart(len(r.cat.records), &r.cat.omitted) {
 		return false
 	}
-	r.before = before
+	r.earlierPasses = before
 	return true
 }
 
 // fill makes the MFPs of a block.
 func (r *Replay) fill(dst []byte, b *Block) error {
-	r.tables(dst, b)
+	r.writeTables(dst, b)
 	if err := r.split(dst, b); err != nil {
 		return err
 	}
@@ -129,11 +129,11 @@ func (r *Replay) fill(dst []byte, b *Block) error {
 
 // addMFP adds an MFP of n fragments to a block in dst: its header, and tables in which all fragments are of one type
 // and have no size yet. The size of the MFP is in whole words.
-func (b *Block) addMFP(dst []byte, source uint16, n, size int, of event.BankType) {
+func (b *Block) addMFP(dst []byte, source uint16, n, size int, bankType event.BankType) {
 	place := dst[b.Size:]
 	types, sizes := event.MFPTables(place, n)
 	for i := range n {
-		types[i] = uint8(of)
+		types[i] = uint8(bankType)
 	}
 	clear(types[n:])
 	clear(sizes)
@@ -148,12 +148,12 @@ func (b *Block) addMFP(dst []byte, source uint16, n, size int, of event.BankType
 	b.Size += size
 }
 
-// tables writes the headers and tables of the MFPs and lays the block out.
-func (r *Replay) tables(dst []byte, b *Block) {
+// writeTables writes the headers and tables of the MFPs and lays the block out.
+func (r *Replay) writeTables(dst []byte, b *Block) {
 	n := len(r.batch)
 	clear(r.starts)
 	for _, at := range r.batch {
-		for _, p := range r.partsOf(int(at)) {
+		for _, p := range r.fragmentsOf(int(at)) {
 			r.starts[p.stream] += int(p.size)
 		}
 	}
@@ -165,7 +165,7 @@ func (r *Replay) tables(dst []byte, b *Block) {
 	copy(r.stops, r.ends)
 	table := event.MFPHeaderSize(n) - sizeTable(n)
 	for i, at := range r.batch {
-		for _, p := range r.partsOf(int(at)) {
+		for _, p := range r.fragmentsOf(int(at)) {
 			binary.LittleEndian.PutUint16(dst[r.starts[p.stream]+table+2*i:], p.size)
 		}
 	}

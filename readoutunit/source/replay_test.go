@@ -103,8 +103,8 @@ func (s *system) next(out []byte) ([]byte, error) {
 	return out, nil
 }
 
-// all reads to the end and returns what was rebuilt, with the error that ended it.
-func (s *system) all() ([]byte, error) {
+// readAll reads to the end and returns what was rebuilt, with the error that ended it.
+func (s *system) readAll() ([]byte, error) {
 	var out []byte
 	for {
 		var err error
@@ -129,7 +129,7 @@ func TestReplaySample(t *testing.T) {
 					Packing: packing,
 					CRC:     true,
 				})
-				got, err := s.all()
+				got, err := s.readAll()
 				if !errors.Is(err, io.EOF) || !bytes.Equal(got, want) {
 					t.Fatalf("%v; %d bytes rebuilt, the file has %d", err, len(got), len(want))
 				}
@@ -140,10 +140,10 @@ func TestReplaySample(t *testing.T) {
 				if st := r.Stats(); st.Events != 10 || st.Blocks != uint64((10+packing-1)/packing) {
 					t.Errorf("%+v", st)
 				}
-				if least, most := r.cabled().division.SourceRange(); least != most || least < minStreams || rus*least > 20 {
+				if least, most := r.cablingOf().division.SourceRange(); least != most || least < minStreams || rus*least > 20 {
 					t.Errorf("%d to %d streams per RU", least, most)
 				}
-				t.Logf("%d streams, blocks ≤ %d, MEPs ≤ %d bytes", r.cabled().sources(), r.MaxBlock(), r.maxMEP)
+				t.Logf("%d streams, blocks ≤ %d, MEPs ≤ %d bytes", r.cablingOf().sources(), r.MaxBlock(), r.maxMEP)
 			})
 		}
 	}
@@ -194,7 +194,7 @@ func TestReplayLoops(t *testing.T) {
 		packing := rapid.IntRange(1, 9).Draw(rt, "packing")
 		events := rapid.IntRange(1, 40).Draw(rt, "events")
 		d := divided(rt, 4)
-		file, parts := writeMDF(t, genRecords(rt, records))
+		file, pieces := writeMDF(t, genRecords(rt, records))
 		c := ReplayConfig{
 			Path:    file,
 			RUs:     d.Units(),
@@ -207,13 +207,13 @@ func TestReplayLoops(t *testing.T) {
 			c.Division = d
 		}
 		s := openSystem(t, c)
-		got, err := s.all()
+		got, err := s.readAll()
 		if !errors.Is(err, io.EOF) {
 			rt.Fatal(err)
 		}
 		var want []byte
 		for i := range events {
-			want = append(want, parts[i%records]...)
+			want = append(want, pieces[i%records]...)
 		}
 		if !bytes.Equal(got, want) {
 			rt.Fatal("the records that came are not those of the file, again and again")

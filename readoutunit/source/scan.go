@@ -22,11 +22,11 @@ type recordRef struct {
 	skipped uint32 // records left out directly before it
 }
 
-// fragments is the bytes of all fragments of the record: its banks and its record bank.
-func (r recordRef) fragments() int { return int(r.payload) + r.bank() }
+// fragmentBytes is the bytes of all fragments of the record: its banks and its record bank.
+func (r recordRef) fragmentBytes() int { return int(r.payload) + r.bankBytes() }
 
-// bank is the bytes of the record bank, padded.
-func (r recordRef) bank() int { return recordBankSize(int(r.header), int(r.banks)) }
+// bankBytes is the bytes of the record bank, padded.
+func (r recordRef) bankBytes() int { return recordBankSize(int(r.header), int(r.banks)) }
 
 // record is the record as it is to be replayed, without compression: in the mapped file, or in *buf.
 func (r recordRef) record(data []byte, buf *[]byte) (event.Record, error) {
@@ -50,21 +50,21 @@ const (
 	maxKeys    = 1 << 20
 )
 
-// patient is how much is done between two looks at a context, in bytes of a file: some milliseconds.
-const patient = 4 << 20
+// contextInterval is how much is done between two looks at a context, in bytes of a file: some milliseconds.
+const contextInterval = 4 << 20
 
-// attention asks a context now and then whether to go on.
-type attention struct {
-	ctx  context.Context
-	left int
+// contextPoller asks a context now and then whether to go on.
+type contextPoller struct {
+	ctx       context.Context
+	remaining int
 }
 
-// after says why to stop, when n bytes more of a record were done.
-func (a *attention) after(n int) error {
-	if a.left -= n + 64; a.left > 0 {
+// advance says why to stop, when n bytes more of a record were done.
+func (a *contextPoller) advance(n int) error {
+	if a.remaining -= n + 64; a.remaining > 0 {
 		return nil
 	}
-	a.left = patient
+	a.remaining = contextInterval
 	return context.Cause(a.ctx)
 }
 
@@ -74,7 +74,7 @@ func (a *attention) after(n int) error {
 func scan(ctx context.Context, data []byte, file string, limit uint64, mode OnBadRecord) (*catalog, error) {
 	c := &catalog{}
 	walk := event.NewMDFCursor(data, true)
-	look := attention{ctx: ctx}
+	look := contextPoller{ctx: ctx}
 	for limit == 0 || uint64(len(c.records)) < limit {
 		r, err := walk.Next()
 		if errors.Is(err, io.EOF) {
@@ -92,7 +92,7 @@ func scan(ctx context.Context, data []byte, file string, limit uint64, mode OnBa
 			c.bad = badRecord(file, err)
 			break
 		}
-		if over := look.after(len(r)); over != nil {
+		if over := look.advance(len(r)); over != nil {
 			return nil, over
 		}
 		if err != nil {
@@ -105,19 +105,19 @@ func scan(ctx context.Context, data []byte, file string, limit uint64, mode OnBa
 }
 
 // leaveOut goes past a record that cannot be used; r is it, if it is sound and only not replayable.
-func (c *catalog) leaveOut(walk *event.MDFCursor, r event.Record, look *attention) error {
+func (c *catalog) leaveOut(walk *event.MDFCursor, r event.Record, look *contextPoller) error {
 	c.tailRecords++
 	if r != nil {
 		c.tailBytes += int64(len(r)) // Next goes past it by itself
 		return nil
 	}
 	for {
-		n, done := walk.SkipSome(patient)
+		n, done := walk.SkipSome(contextInterval)
 		c.tailBytes += n
 		if done {
 			return nil
 		}
-		if err := look.after(int(n)); err != nil {
+		if err := look.advance(int(n)); err != nil {
 			return err
 		}
 	}
@@ -143,8 +143,8 @@ func (c *catalog) add(r event.Record, offset int64, size int) error {
 	}
 	c.tailRecords, c.tailBytes = 0, 0
 	c.records = append(c.records, ref)
-	c.bankSize = max(c.bankSize, ref.bank())
-	c.payload = max(c.payload, ref.fragments())
+	c.bankSize = max(c.bankSize, ref.bankBytes())
+	c.payload = max(c.payload, ref.fragmentBytes())
 	return nil
 }
 

@@ -11,10 +11,10 @@ type share struct {
 	first, count int
 }
 
-func shareOf(d placing.Division, ru int) share { return share{d.First(ru), d.Count(ru)} }
+func newShare(d placing.Division, ru int) share { return share{d.First(ru), d.Count(ru)} }
 
-// own is the stream of a source, if it is one of this share.
-func (s share) own(source int) (stream int, is bool) {
+// localStream is the stream of a source, if it is one of this share.
+func (s share) localStream(source int) (stream int, local bool) {
 	stream = source - s.first
 	return stream, stream >= 0 && stream < s.count
 }
@@ -24,14 +24,14 @@ func (c *ReplayConfig) check() error {
 	if c.Division.Units() == 0 {
 		return checkUnit(c.RU, c.RUs, c.Packing)
 	}
-	if err := ofUnits(c.Division, c.RUs); err != nil {
+	if err := checkUnits(c.Division, c.RUs); err != nil {
 		return err
 	}
 	return checkShape(c.RU, c.Division, c.Packing)
 }
 
-// ofUnits refuses the division of another number of readout units.
-func ofUnits(d placing.Division, rus int) error {
+// checkUnits refuses the division of another number of readout units.
+func checkUnits(d placing.Division, rus int) error {
 	if n := d.Units(); n != rus {
 		return &ConfigError{"streams", fmt.Sprintf("the configuration gives the sources of %d readout units, and there "+
 			"are %d", n, rus)}
@@ -41,26 +41,26 @@ func ofUnits(d placing.Division, rus int) error {
 
 // divide is the division of the sources of a file, or of a list of inputs, called name: the one that is given, or they
 // are spread.
-func divide(sources, rus int, given placing.Division, name string) (placing.Division, error) {
-	if given.Units() == 0 {
+func divide(sources, rus int, configured placing.Division, name string) (placing.Division, error) {
+	if configured.Units() == 0 {
 		d := placing.SpreadDivision(sources, rus)
 		if err := d.Check(); err != nil {
 			return d, &ConfigError{"readout units", fmt.Sprintf("the %d sources of %s: %v", sources, name, err)}
 		}
 		return d, nil
 	}
-	if given.Sources() != sources {
-		return given, &ConfigError{"streams", fmt.Sprintf("%s has %d sources, and the readout units are to have %d: leave "+
-			"out sources and streams, or give numbers whose sum is %d", name, sources, given.Sources(), sources)}
+	if configured.Sources() != sources {
+		return configured, &ConfigError{"streams", fmt.Sprintf("%s has %d sources, and the readout units are to have %d: leave "+
+			"out sources and streams, or give numbers whose sum is %d", name, sources, configured.Sources(), sources)}
 	}
-	return given, ofUnits(given, rus)
+	return configured, checkUnits(configured, rus)
 }
 
-// nothing is the division of a file without anything that could be replayed.
-func nothing(c ReplayConfig) (placing.Division, share) {
+// emptyDivision is the division of a file without anything that could be replayed.
+func emptyDivision(c ReplayConfig) (placing.Division, share) {
 	d := c.Division
 	if d.Units() == 0 {
 		d = placing.EvenDivision(c.RUs, 1)
 	}
-	return d, shareOf(d, c.RU)
+	return d, newShare(d, c.RU)
 }

@@ -42,11 +42,11 @@ type Source interface {
 	Close() error
 }
 
-// roomError says that dst of a call to Next is smaller than MaxBlock: a mistake of the caller, nothing was consumed.
-type roomError struct{ Have, Need int }
+// bufferTooSmallError says that dst of a call to Next is smaller than MaxBlock: a mistake of the caller, nothing was consumed.
+type bufferTooSmallError struct{ Have, Need int }
 
-func (e *roomError) Error() string {
-	return fmt.Sprintf("a block may take %d bytes, the room given has %d", e.Need, e.Have)
+func (e *bufferTooSmallError) Error() string {
+	return fmt.Sprintf("a block may take %d bytes, the buffer given has %d", e.Need, e.Have)
 }
 
 // ConfigError says which field of a source's configuration cannot be used, and why.

@@ -22,73 +22,73 @@ func (r *Replay) splitRecord(dst []byte, b *Block, index int) error {
 	ref := r.cat.records[index]
 	record, err := ref.record(r.file.data, &r.unpacked)
 	if err != nil {
-		return r.changed(ref, index)
+		return r.changedError(ref, index)
 	}
 	ends, stops := r.ends, r.stops
 	withBank := r.cfg.RU == 0
 	bankAt := ends[0]
-	for _, p := range r.partsOf(index) { // no other stream has room
+	for _, p := range r.fragmentsOf(index) { // no other stream has room
 		stops[p.stream] += int(p.size)
 	}
 	if withBank {
-		ends[0] += ref.bank()
+		ends[0] += ref.bankBytes()
 		r.streams = r.streams[:0]
 	}
 	if record.HeaderSize() > len(record) {
-		return r.changed(ref, index)
+		return r.changedError(ref, index)
 	}
 	banks := event.NewBankCursor(record.Payload())
 	for banks.Next() {
-		stream := r.cabling.of(banks.Bank())
+		stream := r.cabling.streamOf(banks.Bank())
 		if stream < 0 {
-			return r.changed(ref, index)
+			return r.changedError(ref, index)
 		}
 		if withBank {
 			r.streams = append(r.streams, uint16(stream))
 		}
-		s, own := r.own(stream)
-		if !own {
+		s, local := r.localStream(stream)
+		if !local {
 			continue
 		}
 		raw := banks.Raw()
 		if len(raw) > stops[s]-ends[s] {
-			return r.changed(ref, index)
+			return r.changedError(ref, index)
 		}
 		ends[s] += copy(dst[ends[s]:], raw)
 	}
 	if banks.Err() != nil {
-		return r.changed(ref, index)
+		return r.changedError(ref, index)
 	}
-	for _, p := range r.partsOf(index) {
+	for _, p := range r.fragmentsOf(index) {
 		if ends[p.stream] != stops[p.stream] {
-			return r.changed(ref, index)
+			return r.changedError(ref, index)
 		}
 	}
 	if withBank {
-		out, err := event.AppendRecordBank(dst[bankAt:bankAt:bankAt+ref.bank()], record.Header(), r.streams)
-		if err != nil || len(out) != ref.bank() {
-			return r.changed(ref, index)
+		out, err := event.AppendRecordBank(dst[bankAt:bankAt:bankAt+ref.bankBytes()], record.Header(), r.streams)
+		if err != nil || len(out) != ref.bankBytes() {
+			return r.changedError(ref, index)
 		}
 	}
 	return nil
 }
 
-// guard turns a fault in the mapping into an error: the file was cut short by someone else. It is deferred, with the
+// recoverFault turns a fault in the mapping into an error: the file was cut short by someone else. It is deferred, with the
 // former setting of SetPanicOnFault.
-func (r *Replay) guard(former bool, err *error) {
+func (r *Replay) recoverFault(former bool, err *error) {
 	debug.SetPanicOnFault(former)
 	if fault := recover(); fault != nil {
 		if !r.file.faulted(fault) {
 			panic(fault)
 		}
-		*err = r.shortened(fault)
+		*err = r.shortenedError(fault)
 		r.ended = true
 	}
 }
 
-// shortened is the error of a fault in the mapping.
-func (r *Replay) shortened(fault any) error {
-	bad := shortenedAt(r.cfg.Path, r.file.at(fault))
+// shortenedError is the error of a fault in the mapping.
+func (r *Replay) shortenedError(fault any) error {
+	bad := newShortenedError(r.cfg.Path, r.file.faultOffset(fault))
 	if r.cat != nil {
 		n := 0
 		for n < len(r.cat.records) && r.cat.records[n].offset <= bad.Offset {
@@ -99,8 +99,8 @@ func (r *Replay) shortened(fault any) error {
 	return bad
 }
 
-// changed is the error of a record that is no longer what it was at open. index is that in the catalog.
-func (r *Replay) changed(ref recordRef, index int) error {
+// changedError is the error of a record that is no longer what it was at open. index is that in the catalog.
+func (r *Replay) changedError(ref recordRef, index int) error {
 	return &BadRecordError{
 		File:   r.cfg.Path,
 		Record: r.recordIndex(index),

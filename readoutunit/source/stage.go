@@ -15,8 +15,8 @@ type stage struct {
 }
 
 type stageEntry struct {
-	at, end uint64
-	freed   bool
+	start, end uint64
+	freed      bool
 }
 
 // newStage makes room for so many bytes and fragments; entries is a power of two.
@@ -27,7 +27,7 @@ func newStage(bytes, entries int) stage {
 func (s *stage) entry(ref uint64) *stageEntry { return &s.entries[ref&uint64(len(s.entries)-1)] }
 
 // reserve makes room for a fragment. False: there is none now.
-func (s *stage) reserve(size int) (ref uint64, room []byte, ok bool) {
+func (s *stage) reserve(size int) (ref uint64, space []byte, ok bool) {
 	at, length := s.head, uint64(len(s.mem))
 	if off := at % length; off+uint64(size) > length {
 		at += length - off
@@ -36,7 +36,7 @@ func (s *stage) reserve(size int) (ref uint64, room []byte, ok bool) {
 		return 0, nil, false
 	}
 	ref = s.last
-	*s.entry(ref) = stageEntry{at: at, end: at + uint64(size)}
+	*s.entry(ref) = stageEntry{start: at, end: at + uint64(size)}
 	s.last++
 	s.head = at + uint64(size)
 	return ref, s.bytes(ref), true
@@ -45,8 +45,8 @@ func (s *stage) reserve(size int) (ref uint64, room []byte, ok bool) {
 // bytes are those of a fragment.
 func (s *stage) bytes(ref uint64) []byte {
 	e := s.entry(ref)
-	off := e.at % uint64(len(s.mem))
-	return s.mem[off : off+e.end-e.at]
+	off := e.start % uint64(len(s.mem))
+	return s.mem[off : off+e.end-e.start]
 }
 
 // free gives the room of a fragment back.

@@ -57,7 +57,7 @@ func (e *taken) Handle(from, place int64) {
 
 // whole has a whole part at its builder unit.
 func (w *World) whole(from *ru, place int64, b *bu) {
-	t := from.order.At(uint64(place))
+	t := from.order.TransferAt(uint64(place))
 	delete(from.sizes, t.MEP)
 	if b.got[t.Slot]++; b.got[t.Slot] == len(w.rus) {
 		b.got[t.Slot] = 0
@@ -127,7 +127,7 @@ type tagged ru
 func (e *tagged) Handle(tag, _ int64) {
 	r := (*ru)(e)
 	t := r.w.onRing.get(tag)
-	r.w.must(r.ring.Tag(&t))
+	r.w.must(r.ring.AddTag(&t))
 	r.serve()
 	r.forward()
 }
@@ -138,7 +138,7 @@ func (r *ru) forward() {
 		return
 	}
 	w := r.w
-	for t, ok := r.ring.Forward(); ok; t, ok = r.ring.Forward() {
+	for t, ok := r.ring.NextForward(); ok; t, ok = r.ring.NextForward() {
 		if r.index+1 < len(w.rus) {
 			w.s.At(w.model.Message(r.host.index, Ask)+w.c.Flight, (*tagged)(w.rus[r.index+1]), w.onRing.put(t), 0)
 		} else {

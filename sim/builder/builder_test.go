@@ -38,7 +38,7 @@ func alone(t *testing.T, nodes int, flows ...sent) (at sim.Time) {
 	}
 	w, err := New(s, &Config{
 		Discipline: &readoutunit.Disciplines[0],
-		Seats:      readoutunit.InOrder(nodes, nodes),
+		Seats:      readoutunit.SeatsInOrder(nodes, nodes),
 		RUs:        all,
 		BUs:        all,
 		Slots:      1,

@@ -24,7 +24,7 @@ type ru struct {
 	host  *host
 	track sim.Track
 	order readoutunit.Order
-	ring  readoutunit.Ring // the order, where it is one
+	ring  readoutunit.TagOrder // the order, where it is one
 	gate
 
 	// what it does
@@ -83,16 +83,16 @@ func (r *ru) begin(d doing) {
 // step takes turn after turn as the order says, until something has to happen first.
 func (r *ru) step() {
 	for !r.ready && (r.doing == idle || r.doing == sending) && !r.w.ending && r.w.err == nil {
-		turn, place := r.order.Turn()
+		turn, place := r.order.NextAction()
 		switch turn {
 		case readoutunit.Send:
 			r.begin(preparing)
 			r.sends = place
 			r.w.s.At(r.w.model.Prepare(r.index), (*prepared)(r), 0, 0)
-		case readoutunit.Pass:
+		case readoutunit.AdvancePhase:
 			r.begin(Waiting)
 			r.enter()
-		case readoutunit.ForWrite:
+		case readoutunit.WaitWrite:
 			if r.doing != sending {
 				r.begin(sending)
 			}
@@ -126,7 +126,7 @@ func (r *ru) serve() {
 		r.ready = false
 		w.places = r.order.Serve(r.sends, 1, w.places[:0])
 		for _, place := range w.places {
-			t := r.order.At(place)
+			t := r.order.TransferAt(place)
 			r.underWay++
 			w.send(r, &flow{
 				place: place,
@@ -257,9 +257,9 @@ func (e *done) Handle(place, _ int64) {
 func (r *ru) pass() {
 	r.begin(idle)
 	r.phases++
-	before := r.order.Round()
-	r.order.Passed(1)
-	if r.order.Round() != before {
+	before := r.order.RoundStart()
+	r.order.AdvancePhase(1)
+	if r.order.RoundStart() != before {
 		r.cycles++
 		r.w.read(r)
 	}
@@ -267,7 +267,7 @@ func (r *ru) pass() {
 
 // grant gives a readout unit the window for its part.
 func (r *ru) grant(t *tagnet.Token) {
-	r.w.must(r.order.Grant(int(t.BU), &placing.Grant{
+	r.w.must(r.order.ApplyGrant(int(t.BU), &placing.Grant{
 		Slot:    t.Slot,
 		Attempt: uint32(t.Attempt),
 		MEP:     t.MEP,

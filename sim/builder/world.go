@@ -169,16 +169,16 @@ func New(s *sim.Sim, c *Config, m Model) (*World, error) {
 			host:  w.hosts[on],
 			track: c.Trace.Track("node " + strconv.Itoa(i)),
 			sizes: map[uint64]int{},
-			order: d.Open(readoutunit.Traffic{
-				RU:    i,
-				BUs:   len(c.BUs),
-				Slots: c.Slots,
-				Seats: c.Seats,
-				Fence: c.Barrier != barrier.None, // a barrier that holds nothing needs none
-				Round: 1,
+			order: d.Open(readoutunit.DisciplineConfig{
+				RU:          i,
+				BUs:         len(c.BUs),
+				Slots:       c.Slots,
+				Seats:       c.Seats,
+				Fence:       c.Barrier != barrier.None, // a barrier that holds nothing needs none
+				RoundCycles: 1,
 			}),
 		}
-		r.ring, _ = r.order.(readoutunit.Ring)
+		r.ring, _ = r.order.(readoutunit.TagOrder)
 		if err := r.meets(c.Barrier, len(c.RUs)); err != nil {
 			return nil, err
 		}
@@ -316,7 +316,7 @@ func (e *tokens) Handle(at, _ int64) {
 	b := w.batches.things[at]
 	for _, r := range w.rus {
 		for i := range b.Len() {
-			w.must(r.order.Cycle(b, i))
+			w.must(r.order.AddCycle(b, i))
 		}
 		for _, mep := range b.MEPs {
 			if mep != tagnet.NoMEP {

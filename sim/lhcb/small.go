@@ -94,14 +94,14 @@ var treeLinks = study.Model{
 func shared(nodes, perLeaf, spines, links int) (link, spine int) {
 	var orders []*readoutunit.Shift
 	for i := range nodes {
-		orders = append(orders, readoutunit.NewShift(i, readoutunit.InOrder(nodes, nodes), nodes, 1, true))
+		orders = append(orders, readoutunit.NewShift(i, readoutunit.SeatsInOrder(nodes, nodes), nodes, 1, true))
 	}
 	t := topology.FatTree(nodes, perLeaf, spines, links)
 	var route []int
 	for phase := range nodes {
 		on, through := make([]int, t.Links()), make([]int, t.Links()/links)
 		for i, o := range orders {
-			route = t.Route(route[:0], i, o.Visits()[phase])
+			route = t.Route(route[:0], i, o.VisitOrder()[phase])
 			for _, l := range route {
 				leaf, class := l/2/(spines*links), l/2%(spines*links)
 				s := 2*(leaf*spines+class%spines) + l%2

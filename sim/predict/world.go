@@ -192,7 +192,7 @@ func (w *world) config() *builder.Config {
 	cfg := &builder.Config{
 		Discipline: d,
 		Barrier:    c.barrier(),
-		Seats:      readoutunit.InOrder(c.RUs, c.BUs),
+		Seats:      readoutunit.SeatsInOrder(c.RUs, c.BUs),
 		Slots:      w.slots,
 		LookAhead:  min(c.LookAhead, w.slots),
 		Packing:    c.Packing,

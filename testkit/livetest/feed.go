@@ -121,7 +121,7 @@ func (f *Feed) Done(n int) {
 }
 
 // Resume is live.Feed's.
-func (f *Feed) Resume(e uint64) {
+func (f *Feed) SetResume(e uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.next = e
@@ -138,7 +138,7 @@ func (f *Feed) Resumed() uint64 {
 func (f *Feed) Frontend() string { return f.Who }
 
 // GaveUp is live.Feed's. It is an error to tell of an event that was said to be safe.
-func (f *Feed) GaveUp(from, to uint64, why live.Fault) {
+func (f *Feed) ReportGivenUp(from, to uint64, why live.Fault) {
 	if to <= from || why != live.Backwards && from < f.safe.Load() {
 		panic("what is safe was given up")
 	}
@@ -155,7 +155,7 @@ func (f *Feed) GivenUp() []live.GivenUp {
 }
 
 // Safe is live.Feed's.
-func (f *Feed) Safe(e uint64) {
+func (f *Feed) SetSafe(e uint64) {
 	if before := f.safe.Swap(e); before > e || e == event.EndOfRun {
 		panic("what is safe goes back")
 	}

@@ -17,7 +17,7 @@ func LiveSources(cfg config.Config) (out []figures.Source) {
 	if !cfg.Live() {
 		return nil
 	}
-	inputs, err := source.Inputs(cfg.Input)
+	inputs, err := source.ParseInputs(cfg.Input)
 	if err != nil || len(inputs) != division.Sources() {
 		return nil // Complete has looked
 	}

@@ -24,20 +24,20 @@ import (
 	"ringlet/readoutunit/source/live"
 )
 
-// readMany is how many datagrams are read before fragments are handed out: enough that a wake-up is worth it.
-const readMany = 256
+// readBatch is how many datagrams are read before fragments are handed out: enough that a wake-up is worth it.
+const readBatch = 256
 
-// socketRoom is what is asked of the kernel for datagrams in waiting, bytes.
-const socketRoom = 8 << 20
+// socketBufferBytes is what is asked of the kernel for datagrams in waiting, bytes.
+const socketBufferBytes = 8 << 20
 
 // feed is a socket and the reassembly of what comes to it. It implements live.Feed.
 type feed struct {
 	// immutable
-	set    live.FeedSettings
-	socket *net.UDPConn
-	raw    syscall.RawConn
-	read   func(fd uintptr) bool // bound once: a closure a call would be garbage
-	datum  []byte                // room for the largest datagram
+	set      live.FeedSettings
+	socket   *net.UDPConn
+	raw      syscall.RawConn
+	read     func(fd uintptr) bool // bound once: a closure a call would be garbage
+	datagram []byte                // room for the largest datagram
 
 	// owned by who calls Next
 	core    *reassembly
@@ -45,12 +45,12 @@ type feed struct {
 	allow   []netip.Prefix  // senders; nil: everybody
 	watched context.Context // whose end interrupts a wait
 	unwatch func() bool
-	fail    error // of the last read
+	readErr error // of the last read
 	seldom  connlimit.LogLimiter
 
-	mu    sync.Mutex // guards what follows
-	stats live.Stats
-	why   error // of the latest refusal
+	mu      sync.Mutex // guards what follows
+	stats   live.Stats
+	refusal error // of the latest refusal
 }
 
 // identity is the data id of the segments that a feed takes.
@@ -63,18 +63,18 @@ type identity struct {
 type addressError struct{ Address, Reason string }
 
 func (e *addressError) Error() string {
-	return "input udp:" + e.Address + ": " + e.what()
+	return "input udp:" + e.Address + ": " + e.describe()
 }
 
-func (e *addressError) what() string {
+func (e *addressError) describe() string {
 	return e.Reason + "; say udp:ADDRESS:PORT, or udp:ADDRESS:PORT/ID for one data id, and ?allow=10.0.0.0/8,192.0.2.7 " +
 		"behind it for who may send"
 }
 
-// parse takes an address apart: where to listen, the data id if there is one, and who may send.
-func parse(text string) (where string, ids identity, allow []netip.Prefix, err error) {
-	where, query, asked := strings.Cut(text, "?")
-	if asked {
+// parseAddress takes an address apart: where to listen, the data id if there is one, and who may send.
+func parseAddress(text string) (where string, ids identity, allow []netip.Prefix, err error) {
+	where, query, hasQuery := strings.Cut(text, "?")
+	if hasQuery {
 		if allow, err = parseAllow(query); err != nil {
 			return "", ids, nil, &addressError{text, err.Error()}
 		}
@@ -94,8 +94,8 @@ func parse(text string) (where string, ids identity, allow []netip.Prefix, err e
 	return where, ids, allow, nil
 }
 
-// mostAllowed bounds the list of who may send: each packet is held against all of it.
-const mostAllowed = 64
+// maxAllowed bounds the list of who may send: each packet is held against all of it.
+const maxAllowed = 64
 
 // parseAllow reads allow= with addresses and prefixes.
 func parseAllow(query string) (allow []netip.Prefix, err error) {
@@ -108,8 +108,8 @@ func parseAllow(query string) (allow []netip.Prefix, err error) {
 		if ip, bad := netip.ParseAddr(one); bad == nil && ip.Zone() == "" {
 			prefix, err = netip.PrefixFrom(ip, ip.BitLen()), nil
 		}
-		if err != nil || len(allow) == mostAllowed {
-			return nil, fmt.Errorf("%q is no address and no prefix such as 10.0.0.0/8, or one more than %d", one, mostAllowed)
+		if err != nil || len(allow) == maxAllowed {
+			return nil, fmt.Errorf("%q is no address and no prefix such as 10.0.0.0/8, or one more than %d", one, maxAllowed)
 		}
 		allow = append(allow, prefix)
 	}
@@ -118,16 +118,16 @@ func parseAllow(query string) (allow []netip.Prefix, err error) {
 
 // Check says why nobody could listen at an address, whatever the host.
 func Check(text string) error {
-	_, _, _, err := parse(text)
+	_, _, _, err := parseAddress(text)
 	var wrong *addressError
 	if errors.As(err, &wrong) {
-		return errors.New(wrong.what()) // who asks names the input
+		return errors.New(wrong.describe()) // who asks names the input
 	}
 	return err
 }
 
-// Where is the HOST:PORT of an address.
-func Where(text string) string {
+// HostPort is the HOST:PORT of an address.
+func HostPort(text string) string {
 	where, _, _ := strings.Cut(text, "?")
 	where, _, _ = strings.Cut(where, "/")
 	return where
@@ -135,7 +135,7 @@ func Where(text string) string {
 
 // Open listens where the settings say. The feed never ends by itself: UDP has no end.
 func Open(_ context.Context, set live.FeedSettings) (live.Feed, error) {
-	where, ids, allow, err := parse(set.Address)
+	where, ids, allow, err := parseAddress(set.Address)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func Open(_ context.Context, set live.FeedSettings) (live.Feed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("input %s: %w", set.Name, err)
 	}
-	_ = socket.SetReadBuffer(socketRoom) // as much as the kernel allows
+	_ = socket.SetReadBuffer(socketBufferBytes) // as much as the kernel allows
 	raw, err := socket.SyscallConn()
 	if err != nil {
 		return nil, errors.Join(err, socket.Close())
@@ -152,14 +152,14 @@ func Open(_ context.Context, set live.FeedSettings) (live.Feed, error) {
 		set.Log = slog.New(slog.DiscardHandler)
 	}
 	f := &feed{
-		set:    set,
-		socket: socket,
-		raw:    raw,
-		datum:  make([]byte, 1<<16),
-		core:   newReassembly(),
-		ids:    ids,
-		allow:  allow,
-		seldom: connlimit.LogLimiter{Burst: connlimit.Burst},
+		set:      set,
+		socket:   socket,
+		raw:      raw,
+		datagram: make([]byte, 1<<16),
+		core:     newReassembly(),
+		ids:      ids,
+		allow:    allow,
+		seldom:   connlimit.LogLimiter{Burst: connlimit.Burst},
 	}
 	f.read = f.drain
 	set.Log.Info("a source listens", "input", set.Name, "address", socket.LocalAddr().String())
@@ -176,22 +176,22 @@ func (f *feed) Next(ctx context.Context, dst []live.Fragment) (int, error) {
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
-		if n := f.give(dst); n > 0 || len(dst) == 0 {
+		if n := f.handOut(dst); n > 0 || len(dst) == 0 {
 			return n, nil
 		}
 		f.watch(ctx)
-		if err := f.socket.SetReadDeadline(time.Now().Add(partTime)); err != nil {
-			return 0, f.broken(err)
+		if err := f.socket.SetReadDeadline(time.Now().Add(partialTimeout)); err != nil {
+			return 0, f.socketError(err)
 		}
 		if err := ctx.Err(); err != nil { // its end may have set the deadline before this did
 			return 0, err
 		}
-		f.fail = nil
+		f.readErr = nil
 		err := f.raw.Read(f.read)
 		f.core.expire(time.Now())
-		f.count()
-		if err = errors.Join(err, f.fail); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-			return 0, f.broken(err)
+		f.publishStats()
+		if err = errors.Join(err, f.readErr); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			return 0, f.socketError(err)
 		}
 	}
 }
@@ -208,14 +208,14 @@ func (f *feed) watch(ctx context.Context) {
 	f.unwatch = context.AfterFunc(ctx, func() { _ = f.socket.SetReadDeadline(time.Unix(1, 0)) })
 }
 
-func (f *feed) broken(err error) error {
+func (f *feed) socketError(err error) error {
 	return fmt.Errorf("input %s: the socket cannot be read: %w", f.set.Name, err)
 }
 
 // drain reads what is there. It says whether there was anything, or the socket is broken; where not, the caller waits.
 func (f *feed) drain(fd uintptr) bool {
 	now := time.Now()
-	for i := range readMany {
+	for i := range readBatch {
 		n, err := f.receive(int(fd))
 		switch {
 		case isStranger(err):
@@ -224,10 +224,10 @@ func (f *feed) drain(fd uintptr) bool {
 			return i > 0
 		case errors.Is(err, unix.EINTR), errors.Is(err, unix.ECONNREFUSED):
 		case err != nil:
-			f.fail = err
+			f.readErr = err
 			return true
 		default:
-			f.packet(f.datum[:n], now)
+			f.handlePacket(f.datagram[:n], now)
 		}
 	}
 	return true
@@ -237,9 +237,9 @@ func (f *feed) drain(fd uintptr) bool {
 // is allocated.
 func (f *feed) receive(fd int) (int, error) {
 	if f.allow == nil {
-		return unix.Read(fd, f.datum)
+		return unix.Read(fd, f.datagram)
 	}
-	n, from, err := unix.Recvfrom(fd, f.datum, 0)
+	n, from, err := unix.Recvfrom(fd, f.datagram, 0)
 	if err != nil {
 		return 0, err
 	}
@@ -268,8 +268,8 @@ func isStranger(err error) bool {
 	return errors.As(err, &e)
 }
 
-// packet takes one datagram.
-func (f *feed) packet(b []byte, now time.Time) {
+// handlePacket takes one datagram.
+func (f *feed) handlePacket(b []byte, now time.Time) {
 	if ejfat.IsSync(b) {
 		if _, err := ejfat.ParseSync(b); err != nil {
 			f.refuse(err)
@@ -284,8 +284,8 @@ func (f *feed) packet(b []byte, now time.Time) {
 		f.refuse(err)
 		return
 	}
-	if f.core.take(s, now) == refused {
-		f.tell(&segmentError{
+	if f.core.addSegment(s, now) == refused {
+		f.reportRefusal(&segmentError{
 			event:  s.Event,
 			offset: s.Offset,
 			length: s.Length,
@@ -328,23 +328,23 @@ func (e *segmentError) Error() string {
 // refuse counts a packet that breaks the format, and tells of some.
 func (f *feed) refuse(err error) {
 	f.core.stats.refused++
-	f.tell(err)
+	f.reportRefusal(err)
 }
 
-func (f *feed) tell(err error) {
+func (f *feed) reportRefusal(err error) {
 	f.mu.Lock()
-	f.why = err
+	f.refusal = err
 	f.mu.Unlock()
-	if untold, yes := f.seldom.Allow("packet", time.Now()); yes {
-		f.set.Log.Warn("a packet was refused", "input", f.set.Name, "err", err, "unreported", untold)
+	if suppressed, yes := f.seldom.Allow("packet", time.Now()); yes {
+		f.set.Log.Warn("a packet was refused", "input", f.set.Name, "err", err, "unreported", suppressed)
 	}
 }
 
-// give hands out what is whole.
-func (f *feed) give(dst []live.Fragment) int {
+// handOut hands out what is whole.
+func (f *feed) handOut(dst []live.Fragment) int {
 	n, size := 0, 0
 	for n < len(dst) {
-		p, ok := f.core.next()
+		p, ok := f.core.nextCompleted()
 		if !ok {
 			break
 		}
@@ -361,8 +361,8 @@ func (f *feed) give(dst []live.Fragment) int {
 	return n
 }
 
-// count copies the counters of the reassembly to where any goroutine may read them.
-func (f *feed) count() {
+// publishStats copies the counters of the reassembly to where any goroutine may read them.
+func (f *feed) publishStats() {
 	c := &f.core.stats
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -370,16 +370,16 @@ func (f *feed) count() {
 }
 
 // Done implements live.Feed.
-func (f *feed) Done(n int) { f.core.done(n) }
+func (f *feed) Done(n int) { f.core.release(n) }
 
 // Resume implements live.Feed: a sender hears nothing.
-func (f *feed) Resume(uint64) {}
+func (f *feed) SetResume(uint64) {}
 
 // GaveUp implements live.Feed: a sender hears nothing.
-func (f *feed) GaveUp(uint64, uint64, live.Fault) {}
+func (f *feed) ReportGivenUp(uint64, uint64, live.Fault) {}
 
 // Safe implements live.Feed. Nobody waits for it: UDP has no acknowledgement.
-func (f *feed) Safe(uint64) {}
+func (f *feed) SetSafe(uint64) {}
 
 // Stats implements live.Feed.
 func (f *feed) Stats() live.Stats {
@@ -392,10 +392,10 @@ func (f *feed) Stats() live.Stats {
 func (f *feed) Explain() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.why == nil {
+	if f.refusal == nil {
 		return ""
 	}
-	return f.why.Error()
+	return f.refusal.Error()
 }
 
 // Close implements live.Feed.

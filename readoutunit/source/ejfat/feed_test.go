@@ -210,7 +210,7 @@ func TestWhoMaySend(t *testing.T) {
 			t.Errorf("%s is taken", bad)
 		}
 	}
-	if at := Where("127.0.0.1:7/3?allow=10.0.0.0/8"); at != "127.0.0.1:7" {
+	if at := HostPort("127.0.0.1:7/3?allow=10.0.0.0/8"); at != "127.0.0.1:7" {
 		t.Error(at)
 	}
 }

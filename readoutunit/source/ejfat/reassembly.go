@@ -9,58 +9,58 @@ import (
 
 // Limits of what a socket's senders can make the reassembly hold.
 const (
-	maxHeld   = 32 << 20 // bytes of memory for fragments
-	maxQueued = 1 << 14  // fragments that are whole and not done with
-	maxParts  = 1 << 10  // fragments of which a part is here
-	maxPieces = 64       // stretches of bytes of such a fragment
-	remember  = 1 << 13  // events that are over, of which parts may still come
+	maxHeld          = 32 << 20 // bytes of memory for fragments
+	maxQueued        = 1 << 14  // fragments that are whole and not done with
+	maxPartials      = 1 << 10  // fragments of which a part is here
+	maxRanges        = 64       // stretches of bytes of such a fragment
+	rememberedEvents = 1 << 13  // events that are over, of which parts may still come
 )
 
-// partTime is how long the rest of a fragment may take after its first segment.
-const partTime = 500 * time.Millisecond
+// partialTimeout is how long the rest of a fragment may take after its first segment.
+const partialTimeout = 500 * time.Millisecond
 
 // verdict is what became of a segment.
 type verdict uint8
 
 const (
-	took     verdict = iota // its bytes are new
-	whole                   // with it a fragment is whole
-	repeated                // its bytes are here, or the fragment is over
-	refused                 // it contradicts what is here, or is too large
-	dropped                 // there is no room for its fragment, which is lost
+	stored    verdict = iota // its bytes are new
+	completed                // with it a fragment is whole
+	repeated                 // its bytes are here, or the fragment is over
+	refused                  // it contradicts what is here, or is too large
+	dropped                  // there is no room for its fragment, which is lost
 )
 
-// piece is a stretch of bytes [from, to).
-type piece struct{ from, to uint32 }
+// byteRange is a stretch of bytes [from, to).
+type byteRange struct{ from, to uint32 }
 
-// part is a fragment of which some bytes are here.
-type part struct {
-	event  uint64
-	first  time.Time // when its first segment came
-	data   []byte    // as long as the fragment
-	pieces []piece   // what is here, in order, without touching each other
+// partial is a fragment of which some bytes are here.
+type partial struct {
+	event   uint64
+	started time.Time   // when its first segment came
+	data    []byte      // as long as the fragment
+	ranges  []byteRange // what is here, in order, without touching each other
 }
 
 // reassembly puts the segments of one source together. It has no I/O and no clock.
 type reassembly struct {
-	byEvent map[uint64]*part
-	oldest  []*part // in the order of their first segments; those that are whole leave at once
-	spare   []*part
-	held    int     // bytes of all parts' memory, spare ones included
-	queue   []*part // whole, in the order in which they became so: not taken, then taken and not done
-	taken   int     // of the queue, how many Next has given
+	byEvent   map[uint64]*partial
+	pending   []*partial // in the order of their first segments; those that are whole leave at once
+	spare     []*partial
+	heldBytes int        // bytes of all parts' memory, spare ones included
+	completed []*partial // whole, in the order in which they became so: not taken, then taken and not done
+	handedOut int        // of the queue, how many Next has given
 
-	over  [remember]uint64 // numbers + 1 of events that were whole or given up, the latest of each remainder
-	stats struct{ lost, refused, repeated uint64 }
+	finished [rememberedEvents]uint64 // numbers + 1 of events that were whole or given up, the latest of each remainder
+	stats    struct{ lost, refused, repeated uint64 }
 }
 
 func newReassembly() *reassembly {
-	return &reassembly{byEvent: map[uint64]*part{}}
+	return &reassembly{byEvent: map[uint64]*partial{}}
 }
 
-// take puts a segment where it belongs.
-func (r *reassembly) take(s ejfat.Segment, now time.Time) verdict {
-	v := r.place(s, now)
+// addSegment puts a segment where it belongs.
+func (r *reassembly) addSegment(s ejfat.Segment, now time.Time) verdict {
+	v := r.storeSegment(s, now)
 	switch v {
 	case repeated:
 		r.stats.repeated++
@@ -70,62 +70,62 @@ func (r *reassembly) take(s ejfat.Segment, now time.Time) verdict {
 	return v
 }
 
-func (r *reassembly) place(s ejfat.Segment, now time.Time) verdict {
+func (r *reassembly) storeSegment(s ejfat.Segment, now time.Time) verdict {
 	if s.Length > event.MaxFragment {
 		return refused
 	}
-	if r.over[s.Event%remember] == s.Event+1 {
+	if r.finished[s.Event%rememberedEvents] == s.Event+1 {
 		return repeated
 	}
 	p := r.byEvent[s.Event]
 	if p == nil {
-		if p = r.begin(s, now); p == nil {
+		if p = r.startPartial(s, now); p == nil {
 			return dropped
 		}
 	} else if len(p.data) != int(s.Length) {
 		return refused
 	}
-	v := p.add(piece{s.Offset, s.Offset + uint32(len(s.Data))})
+	v := p.add(byteRange{s.Offset, s.Offset + uint32(len(s.Data))})
 	if v == refused || v == repeated {
 		return v
 	}
 	copy(p.data[s.Offset:], s.Data)
-	if v == whole {
-		r.leave(p)
-		r.queue = append(r.queue, p)
+	if v == completed {
+		r.removePending(p)
+		r.completed = append(r.completed, p)
 	}
 	return v
 }
 
-// begin makes a part for the fragment of a segment; nil says that there is no room. The oldest part makes room for the
+// startPartial makes a part for the fragment of a segment; nil says that there is no room. The oldest part makes room for the
 // newest, whole fragments do not: whoever took them is late, and what comes is lost as it would be in the socket.
-func (r *reassembly) begin(s ejfat.Segment, now time.Time) *part {
-	if len(r.oldest) == maxParts {
-		r.giveUp(r.oldest[0])
+func (r *reassembly) startPartial(s ejfat.Segment, now time.Time) *partial {
+	if len(r.pending) == maxPartials {
+		r.giveUp(r.pending[0])
 	}
-	var p *part
+	var p *partial
 	if n := len(r.spare); n > 0 {
 		p, r.spare = r.spare[n-1], r.spare[:n-1]
 	} else {
-		p = &part{}
+		p = &partial{}
 	}
-	p.event, p.first, p.pieces = s.Event, now, p.pieces[:0]
+	p.event, p.started, p.ranges = s.Event, now, p.ranges[:0]
 	if more := int(s.Length) - cap(p.data); more > 0 {
-		r.held += more
+		r.heldBytes += more
 		p.data = nil
 	}
-	for r.held > maxHeld && len(r.spare)+len(r.oldest) > 0 {
+	for r.heldBytes > maxHeld && len(r.spare)+len(r.pending) > 0 {
 		if len(r.spare) == 0 {
-			r.giveUp(r.oldest[0])
+			r.giveUp(r.pending[0])
 		}
 		last := len(r.spare) - 1
-		r.held -= cap(r.spare[last].data)
+		r.heldBytes -= cap(r.spare[last].data)
 		r.spare = r.spare[:last]
 	}
-	if r.held > maxHeld || len(r.queue) == maxQueued {
-		r.held -= max(cap(p.data), int(s.Length))
+	if r.heldBytes > maxHeld || len(r.completed) == maxQueued {
+		r.heldBytes -= max(cap(p.data), int(s.Length))
 		r.stats.lost++
-		r.enter(s.Event)
+		r.markFinished(s.Event)
 		return nil
 	}
 	if p.data == nil {
@@ -133,98 +133,98 @@ func (r *reassembly) begin(s ejfat.Segment, now time.Time) *part {
 	}
 	p.data = p.data[:s.Length]
 	r.byEvent[s.Event] = p
-	r.oldest = append(r.oldest, p)
+	r.pending = append(r.pending, p)
 	return p
 }
 
 // add enters a stretch that came. It may touch others and not overlap them in part.
-func (p *part) add(n piece) verdict {
+func (p *partial) add(n byteRange) verdict {
 	if len(p.data) == 0 {
-		return whole
+		return completed
 	}
 	i := 0
-	for i < len(p.pieces) && p.pieces[i].to < n.from {
+	for i < len(p.ranges) && p.ranges[i].to < n.from {
 		i++
 	}
 	switch {
-	case i < len(p.pieces) && p.pieces[i].to == n.from: // it goes on from the one before
-		if i+1 < len(p.pieces) && p.pieces[i+1].from < n.to {
+	case i < len(p.ranges) && p.ranges[i].to == n.from: // it goes on from the one before
+		if i+1 < len(p.ranges) && p.ranges[i+1].from < n.to {
 			return p.overlap(n, i+1)
 		}
-		p.pieces[i].to = n.to
-		if i+1 < len(p.pieces) && p.pieces[i+1].from == n.to {
-			p.pieces[i].to = p.pieces[i+1].to
-			p.pieces = append(p.pieces[:i+1], p.pieces[i+2:]...)
+		p.ranges[i].to = n.to
+		if i+1 < len(p.ranges) && p.ranges[i+1].from == n.to {
+			p.ranges[i].to = p.ranges[i+1].to
+			p.ranges = append(p.ranges[:i+1], p.ranges[i+2:]...)
 		}
-	case i < len(p.pieces) && p.pieces[i].from < n.to:
+	case i < len(p.ranges) && p.ranges[i].from < n.to:
 		return p.overlap(n, i)
-	case i < len(p.pieces) && p.pieces[i].from == n.to:
-		p.pieces[i].from = n.from
-	case len(p.pieces) == maxPieces:
+	case i < len(p.ranges) && p.ranges[i].from == n.to:
+		p.ranges[i].from = n.from
+	case len(p.ranges) == maxRanges:
 		return refused
 	default:
-		p.pieces = append(p.pieces, piece{})
-		copy(p.pieces[i+1:], p.pieces[i:])
-		p.pieces[i] = n
+		p.ranges = append(p.ranges, byteRange{})
+		copy(p.ranges[i+1:], p.ranges[i:])
+		p.ranges[i] = n
 	}
-	if p.pieces[0] == (piece{0, uint32(len(p.data))}) {
-		return whole
+	if p.ranges[0] == (byteRange{0, uint32(len(p.data))}) {
+		return completed
 	}
-	return took
+	return stored
 }
 
 // overlap judges a stretch of which some bytes are in piece i: a sender that repeats a segment repeats all of it.
-func (p *part) overlap(n piece, i int) verdict {
-	if p.pieces[i].from <= n.from && n.to <= p.pieces[i].to {
+func (p *partial) overlap(n byteRange, i int) verdict {
+	if p.ranges[i].from <= n.from && n.to <= p.ranges[i].to {
 		return repeated
 	}
 	return refused
 }
 
-// leave takes a part out of those that wait for the rest, and remembers its event.
-func (r *reassembly) leave(p *part) {
+// removePending takes a part out of those that wait for the rest, and remembers its event.
+func (r *reassembly) removePending(p *partial) {
 	delete(r.byEvent, p.event)
-	for i, o := range r.oldest {
+	for i, o := range r.pending {
 		if o == p {
-			r.oldest = append(r.oldest[:i], r.oldest[i+1:]...)
+			r.pending = append(r.pending[:i], r.pending[i+1:]...)
 			break
 		}
 	}
-	r.enter(p.event)
+	r.markFinished(p.event)
 }
 
-// enter remembers that an event is over.
-func (r *reassembly) enter(event uint64) {
-	r.over[event%remember] = event + 1
+// markFinished remembers that an event is over.
+func (r *reassembly) markFinished(event uint64) {
+	r.finished[event%rememberedEvents] = event + 1
 }
 
 // giveUp lets go of a part whose rest did not come.
-func (r *reassembly) giveUp(p *part) {
-	r.leave(p)
+func (r *reassembly) giveUp(p *partial) {
+	r.removePending(p)
 	r.stats.lost++
 	r.spare = append(r.spare, p)
 }
 
 // expire gives up the parts whose rest takes too long.
 func (r *reassembly) expire(now time.Time) {
-	for len(r.oldest) > 0 && now.Sub(r.oldest[0].first) >= partTime {
-		r.giveUp(r.oldest[0])
+	for len(r.pending) > 0 && now.Sub(r.pending[0].started) >= partialTimeout {
+		r.giveUp(r.pending[0])
 	}
 }
 
-// next is the next fragment that is whole and was not given.
-func (r *reassembly) next() (*part, bool) {
-	if r.taken == len(r.queue) {
+// nextCompleted is the next fragment that is whole and was not given.
+func (r *reassembly) nextCompleted() (*partial, bool) {
+	if r.handedOut == len(r.completed) {
 		return nil, false
 	}
-	r.taken++
-	return r.queue[r.taken-1], true
+	r.handedOut++
+	return r.completed[r.handedOut-1], true
 }
 
-// done takes back the first n fragments that were given.
-func (r *reassembly) done(n int) {
-	n = min(n, r.taken)
-	r.spare = append(r.spare, r.queue[:n]...)
-	r.queue = append(r.queue[:0], r.queue[n:]...)
-	r.taken -= n
+// release takes back the first n fragments that were given.
+func (r *reassembly) release(n int) {
+	n = min(n, r.handedOut)
+	r.spare = append(r.spare, r.completed[:n]...)
+	r.completed = append(r.completed[:0], r.completed[n:]...)
+	r.handedOut -= n
 }

@@ -44,7 +44,7 @@ func TestEveryFragmentHasOneEnd(t *testing.T) {
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		events := rapid.IntRange(1, 30).Draw(t, "events")
 		var all []ejfat.Segment
-		wholes, partly := map[uint64][]byte{}, 0
+		wholes, incomplete := map[uint64][]byte{}, 0
 		for number := range uint64(events) {
 			data := content(number, rapid.IntRange(0, 400).Draw(t, "size"))
 			segments := cut(number, data, rapid.IntRange(10, 100).Draw(t, "segment"))
@@ -62,18 +62,18 @@ func TestEveryFragmentHasOneEnd(t *testing.T) {
 			if missing == 0 {
 				wholes[number] = data
 			} else if missing < len(segments) {
-				partly++
+				incomplete++
 			}
 		}
 		random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		for _, s := range all {
-			if v := r.take(s, now); v == refused || v == dropped {
+			if v := r.addSegment(s, now); v == refused || v == dropped {
 				t.Fatalf("segment %+v: verdict %d", s, v)
 			}
 		}
-		r.expire(now.Add(partTime))
+		r.expire(now.Add(partialTimeout))
 		for {
-			p, ok := r.next()
+			p, ok := r.nextCompleted()
 			if !ok {
 				break
 			}
@@ -81,10 +81,10 @@ func TestEveryFragmentHasOneEnd(t *testing.T) {
 				t.Fatalf("event %d: % x", p.event, p.data)
 			}
 			delete(wholes, p.event)
-			r.done(1)
+			r.release(1)
 		}
-		if len(wholes) > 0 || int(r.stats.lost) != partly || len(r.byEvent) > 0 || len(r.oldest) > 0 {
-			t.Fatalf("%d not handed out, %d lost of %d, %d in parts", len(wholes), r.stats.lost, partly, len(r.byEvent))
+		if len(wholes) > 0 || int(r.stats.lost) != incomplete || len(r.byEvent) > 0 || len(r.pending) > 0 {
+			t.Fatalf("%d not handed out, %d lost of %d, %d in parts", len(wholes), r.stats.lost, incomplete, len(r.byEvent))
 		}
 	})
 }
@@ -102,13 +102,13 @@ func TestContradictions(t *testing.T) {
 		"around":            {ejfat.Segment{Offset: 30, Length: 100, Event: 1, Data: data[:40]}, refused},
 		"inside":            {ejfat.Segment{Offset: 45, Length: 100, Event: 1, Data: data[:10]}, repeated},
 		"larger than a u16": {ejfat.Segment{Length: event.MaxFragment + 1, Event: 2, Data: data}, refused},
-		"touches":           {ejfat.Segment{Offset: 60, Length: 100, Event: 1, Data: data[:40]}, took},
+		"touches":           {ejfat.Segment{Offset: 60, Length: 100, Event: 1, Data: data[:40]}, stored},
 	} {
 		r := newReassembly()
-		if v := r.take(ejfat.Segment{Offset: 40, Length: 100, Event: 1, Data: data[:20]}, now); v != took {
+		if v := r.addSegment(ejfat.Segment{Offset: 40, Length: 100, Event: 1, Data: data[:20]}, now); v != stored {
 			t.Fatalf("the first: %d", v)
 		}
-		if v := r.take(c.second, now); v != c.want {
+		if v := r.addSegment(c.second, now); v != c.want {
 			t.Errorf("%s: verdict %d, want %d", name, v, c.want)
 		}
 	}
@@ -126,35 +126,35 @@ func TestBounds(t *testing.T) {
 		if i%3 == 0 {
 			offset, n = 0, length // whole, and nobody takes it
 		}
-		r.take(ejfat.Segment{
+		r.addSegment(ejfat.Segment{
 			Offset: uint32(offset),
 			Length: uint32(length),
 			Event:  random.Uint64N(50_000),
 			Data:   data[offset : offset+n],
 		}, now)
-		if len(r.oldest) > maxParts || len(r.queue) > maxQueued || r.held > maxHeld {
-			t.Fatalf("%d parts, %d whole, %d bytes", len(r.oldest), len(r.queue), r.held)
+		if len(r.pending) > maxPartials || len(r.completed) > maxQueued || r.heldBytes > maxHeld {
+			t.Fatalf("%d parts, %d whole, %d bytes", len(r.pending), len(r.completed), r.heldBytes)
 		}
 	}
-	if r.stats.lost == 0 || r.stats.repeated == 0 || r.stats.refused == 0 || len(r.queue) == 0 {
-		t.Errorf("%+v, %d whole", r.stats, len(r.queue))
+	if r.stats.lost == 0 || r.stats.repeated == 0 || r.stats.refused == 0 || len(r.completed) == 0 {
+		t.Errorf("%+v, %d whole", r.stats, len(r.completed))
 	}
 	held := 0
-	for _, list := range [][]*part{r.spare, r.queue, r.oldest} {
+	for _, list := range [][]*partial{r.spare, r.completed, r.pending} {
 		for _, p := range list {
 			held += cap(p.data)
 		}
 	}
-	if held != r.held {
-		t.Errorf("%d bytes are held, %d counted", held, r.held)
+	if held != r.heldBytes {
+		t.Errorf("%d bytes are held, %d counted", held, r.heldBytes)
 	}
 }
 
 func TestGaps(t *testing.T) {
 	r, now := newReassembly(), time.Unix(1, 0)
-	for i := range maxPieces + 1 {
-		v := r.take(ejfat.Segment{Offset: uint32(2 * i), Length: 1000, Event: 5, Data: []byte{1}}, now)
-		if want := map[bool]verdict{true: took, false: refused}[i < maxPieces]; v != want {
+	for i := range maxRanges + 1 {
+		v := r.addSegment(ejfat.Segment{Offset: uint32(2 * i), Length: 1000, Event: 5, Data: []byte{1}}, now)
+		if want := map[bool]verdict{true: stored, false: refused}[i < maxRanges]; v != want {
 			t.Fatalf("gap %d: verdict %d", i, v)
 		}
 	}
@@ -167,14 +167,14 @@ func TestTakingDoesNotAllocate(t *testing.T) {
 	round := func() {
 		number++
 		for at := 0; at < len(data); at += 1000 {
-			r.take(ejfat.Segment{Offset: uint32(at), Length: 4000, Event: number, Data: data[at : at+1000]}, now)
+			r.addSegment(ejfat.Segment{Offset: uint32(at), Length: 4000, Event: number, Data: data[at : at+1000]}, now)
 		}
-		if _, ok := r.next(); !ok {
+		if _, ok := r.nextCompleted(); !ok {
 			t.Fatal("it is not whole")
 		}
-		r.done(1)
+		r.release(1)
 	}
-	for range 2 * remember {
+	for range 2 * rememberedEvents {
 		round()
 	}
 	if n := testing.AllocsPerRun(1000, round); n > 0 {

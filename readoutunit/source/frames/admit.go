@@ -7,26 +7,26 @@ import (
 	"ringlet/readoutunit/source/live"
 )
 
-// state is what a feed knows of its run: what is there, and who is attached. The zero value is a run that begins.
-type state struct {
-	attached string // name of the front-end that is attached, and where it is; empty: none
-	taken    uint64 // behind the highest number that the consumer has taken and believes
-	safe     uint64 // all fragments of events below have their outcome
-	held     uint64 // where given up: the lowest event that a front-end of the first version must not take for safe
-	isHeld   bool
-	given    givens // of the whole run
-	ended    bool   // the front-end has declared the end of its run: no event from end on
-	end      uint64
+// runState is what a feed knows of its run: what is there, and who is attached. The zero value is a run that begins.
+type runState struct {
+	attached      string // name of the front-end that is attached, and where it is; empty: none
+	acceptedBelow uint64 // behind the highest number that the consumer has taken and believes
+	safeBelow     uint64 // all fragments of events below have their outcome
+	heldAt        uint64 // where given up: the lowest event that a front-end of the first version must not take for safe
+	isHeld        bool
+	givenUp       givenUpRanges // of the whole run
+	ended         bool          // the front-end has declared the end of its run: no event from end on
+	end           uint64
 }
 
-// resume is the event number from which a front-end is asked to send: all below are there, or have their outcome.
+// resumeFrom is the event number from which a front-end is asked to send: all below are there, or have their outcome.
 // waiting are the numbers of fragments that are there and that the consumer has not judged, in their order. One that
 // leaves out numbers counts if the next one stands close behind it; else it may be wrong, and Ringlet asks again for
 // what it has: that does no harm.
-func (s *state) resume(waiting []uint64) uint64 {
-	from := max(s.taken, s.safe)
+func (s *runState) resumeFrom(waiting []uint64) uint64 {
+	from := max(s.acceptedBelow, s.safeBelow)
 	for i, e := range waiting {
-		proven := i+1 < len(waiting) && waiting[i+1] > e && waiting[i+1]-e <= closeBehind
+		proven := i+1 < len(waiting) && waiting[i+1] > e && waiting[i+1]-e <= maxProvenGap
 		if e == from || e > from && proven {
 			from = e + 1
 		}
@@ -34,44 +34,44 @@ func (s *state) resume(waiting []uint64) uint64 {
 	return from
 }
 
-// closeBehind is how many numbers a front-end may leave out between fragments of which one proves the other.
-const closeBehind = 1024
+// maxProvenGap is how many numbers a front-end may leave out between fragments of which one proves the other.
+const maxProvenGap = 1024
 
-// gaveUp notes that a front-end's fragments were given up.
-func (s *state) gaveUp(x given) {
+// noteGivenUp notes that a front-end's fragments were given up.
+func (s *runState) noteGivenUp(x givenUpRange) {
 	if x.from >= x.to {
 		return
 	}
-	s.given.add(x)
-	if x.why == cameAgain || x.from < s.safe && x.why == ranBackwards {
+	s.givenUp.add(x)
+	if x.reason == cameAgain || x.from < s.safeBelow && x.reason == ranBackwards {
 		return // the event has its fragment
 	}
-	if !s.isHeld || x.from < s.held {
-		s.isHeld, s.held = true, x.from
+	if !s.isHeld || x.from < s.heldAt {
+		s.isHeld, s.heldAt = true, x.from
 	}
 }
 
-// acknowledges is what a front-end of a version is told to be safe.
-func (s *state) acknowledges(version uint8) uint64 {
-	safe := s.safe
+// ackFor is what a front-end of a version is told to be safe.
+func (s *runState) ackFor(version uint8) uint64 {
+	safe := s.safeBelow
 	if s.ended {
 		safe = min(safe, s.end)
 	}
-	if version == first && s.isHeld {
-		safe = min(safe, s.held)
+	if version == version1 && s.isHeld {
+		safe = min(safe, s.heldAt)
 	}
 	return safe
 }
 
 // admit says how a front-end's hello is answered. from is where it would resume.
-func (s *state) admit(h hello, set *live.FeedSettings, from uint64) answer {
+func (s *runState) admit(h hello, set *live.FeedSettings, from uint64) answer {
 	refuse := func(c code, format string, args ...any) answer {
 		return answer{Code: c, Sentence: fmt.Sprintf(format, args...)}
 	}
 	switch {
-	case h.Version != first && h.Version != version:
+	case h.Version != version1 && h.Version != currentVersion:
 		return refuse(badVersion, "the front-end speaks version %d of the format, and this Ringlet versions %d and %d: "+
-			"take the clients of this Ringlet", h.Version, first, version)
+			"take the clients of this Ringlet", h.Version, version1, currentVersion)
 	case h.Source != anySource && h.Source != set.Source:
 		return refuse(badSource, "the front-end says that it is source %d, and input %s is source %d: "+
 			"correct one of them", h.Source, set.Name, set.Source)
@@ -98,26 +98,26 @@ func (s *state) admit(h hello, set *live.FeedSettings, from uint64) answer {
 type verdict uint8
 
 const (
-	take    verdict = iota // hand it out
+	handOut verdict = iota // hand it out
 	discard                // it is there already
-	finish                 // the run is over
+	endRun                 // the run is over
 )
 
-// judge says what becomes of a frame of a front-end that was asked to resume at from. What stands below is there; so is
+// judgeFrame says what becomes of a frame of a front-end that was asked to resume at from. What stands below is there; so is
 // what waiting has, which a front-end that resumes may send again. What follows is handed out in
 // the order in which it comes, even where its number runs backwards: the core of package live judges numbers. So does
 // it with numbers above the end: that one of them was wrong is no reason to refuse the end.
-func (s *state) judge(f *frame, from uint64, waiting map[uint64]struct{}) (verdict, error) {
+func (s *runState) judgeFrame(f *frame, from uint64, waiting map[uint64]struct{}) (verdict, error) {
 	switch {
 	case f.Flags&flagEnd != 0 && s.ended && f.Event != s.end:
-		return 0, broken("the run is declared over at event %d, but it was so at event %d before", f.Event, s.end)
+		return 0, formatErrorf("the run is declared over at event %d, but it was so at event %d before", f.Event, s.end)
 	case f.Flags&flagEnd != 0:
 		s.ended, s.end = true, f.Event
-		return finish, nil
+		return endRun, nil
 	case f.Event < from:
 		return discard, nil
 	case s.ended:
-		return 0, broken("event %d comes behind the end of the run, event %d", f.Event, s.end)
+		return 0, formatErrorf("event %d comes behind the end of the run, event %d", f.Event, s.end)
 	}
 	if len(waiting) > 0 {
 		if _, there := waiting[f.Event]; there {
@@ -125,5 +125,5 @@ func (s *state) judge(f *frame, from uint64, waiting map[uint64]struct{}) (verdi
 			return discard, nil
 		}
 	}
-	return take, nil
+	return handOut, nil
 }

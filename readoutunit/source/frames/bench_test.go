@@ -47,10 +47,10 @@ func benchFeed(b *testing.B, size int, checked bool) {
 		var next uint64
 		var err error
 		data, buf := make([]byte, size), make([]byte, 0, 2*batch)
-		for left := b.N; left > 0 && err == nil; {
-			n := min(left, max(batch/(size+frameSize), 1))
+		for remaining := b.N; remaining > 0 && err == nil; {
+			n := min(remaining, max(batch/(size+frameSize), 1))
 			_, err = p.Write(made(buf[:0], &next, n, data, flags))
-			left -= n
+			remaining -= n
 		}
 		sent <- err
 	}()
@@ -85,16 +85,16 @@ func benchBare(b *testing.B, size int) {
 	b.ResetTimer()
 	go func() {
 		buf := make([]byte, batch)
-		for left := b.N * size; left > 0; {
-			n, err := c.Write(buf[:min(left, batch)])
+		for remaining := b.N * size; remaining > 0; {
+			n, err := c.Write(buf[:min(remaining, batch)])
 			if err != nil {
 				return
 			}
-			left -= n
+			remaining -= n
 		}
 		_ = c.Close()
 	}()
-	buf := make([]byte, readMost)
+	buf := make([]byte, maxRead)
 	for got := 0; ; {
 		n, err := in.Read(buf)
 		if got += n; err != nil {

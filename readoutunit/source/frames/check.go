@@ -9,8 +9,8 @@ import (
 	"ringlet/internal/secret"
 )
 
-// longestPath is the longest path of a socket, bytes: the kernel has room for 108 with the zero behind it.
-const longestPath = 107
+// maxSocketPath is the longest path of a socket, bytes: the kernel has room for 108 with the zero behind it.
+const maxSocketPath = 107
 
 // CheckTCP says why no front-end could come in at host:port, whatever the host.
 func CheckTCP(text string) error {
@@ -32,9 +32,9 @@ func CheckUnix(path string) error {
 		return errors.New("there is no path: a source is unix:PATH")
 	case strings.TrimSpace(path) != path:
 		return fmt.Errorf("%q has a blank at an end: leave it out", path)
-	case len(path) > longestPath:
+	case len(path) > maxSocketPath:
 		return fmt.Errorf("%q has %d bytes, and the path of a socket %d at most: choose a shorter one", path, len(path),
-			longestPath)
+			maxSocketPath)
 	case strings.HasSuffix(path, "/"):
 		return fmt.Errorf("%q is a directory: a source is unix:PATH, the path of a socket", path)
 	}

@@ -17,10 +17,10 @@ import (
 	"ringlet/testkit/patiently"
 )
 
-// ends runs a front-end in Python that ends in a way of its own, and returns what it says.
-func ends(t *testing.T, f *feed, way string) func() string {
+// runEndingFrontend runs a front-end in Python that ends in a way of its own, and returns what it says.
+func runEndingFrontend(t *testing.T, f *feed, mode string) func() string {
 	t.Helper()
-	cmd := python(t, "ends.py", "tcp:"+f.Addr(), way)
+	cmd := python(t, "ends.py", "tcp:"+f.Addr(), mode)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	must.OK(t, cmd.Start())
@@ -28,7 +28,7 @@ func ends(t *testing.T, f *feed, way string) func() string {
 	go func() { over <- cmd.Wait() }()
 	return func() string {
 		if err := patiently.Receive(t, over, "the front-end does not end"); err != nil {
-			t.Errorf("%s: %v: %s", way, err, &out)
+			t.Errorf("%s: %v: %s", mode, err, &out)
 		}
 		return out.String()
 	}
@@ -41,16 +41,16 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-func whatever(live.Fragment) error { return nil }
+func acceptAny(live.Fragment) error { return nil }
 
 // TestCloseSaysTheEnd: a front-end that closes when all is safe already, or that has sent nothing, has declared the end
 // of its run before it is over.
 func TestCloseSaysTheEnd(t *testing.T) {
-	for _, way := range []string{"pause", "empty"} {
-		t.Run(way, func(t *testing.T) {
+	for _, mode := range []string{"pause", "empty"} {
+		t.Run(mode, func(t *testing.T) {
 			f := openTCP(t)
-			said := ends(t, f, way)
-			must.OK(t, drain(within(t), f, whatever))
+			said := runEndingFrontend(t, f, mode)
+			must.OK(t, drain(within(t), f, acceptAny))
 			if s := said(); s != "" || f.Stats().Gone != 0 {
 				t.Errorf("%s, %+v", s, f.Stats())
 			}
@@ -61,8 +61,8 @@ func TestCloseSaysTheEnd(t *testing.T) {
 // TestNumbersAnew: a front-end that counts from 0 again within a run gets an error.
 func TestNumbersAnew(t *testing.T) {
 	f := openTCP(t)
-	said := ends(t, f, "anew")
-	must.OK(t, drain(within(t), f, whatever))
+	said := runEndingFrontend(t, f, "anew")
+	must.OK(t, drain(within(t), f, acceptAny))
 	if s := said(); !strings.Contains(s, "event 0 is not sent: Ringlet has taken the events below 100 of this run") {
 		t.Error(s)
 	}
@@ -78,7 +78,7 @@ func TestCloseHasABound(t *testing.T) {
 	must.OK(t, err)
 	must.OK(t, cmd.Start())
 	await(t, f, "all came", func(s live.Stats) bool { return s.Fragments == 100 })
-	f.Safe(50)
+	f.SetSafe(50)
 	line := make([]byte, 5)
 	_, err = io.ReadFull(out, line)
 	must.OK(t, err)
@@ -93,24 +93,24 @@ func TestCloseHasABound(t *testing.T) {
 	}
 }
 
-// TestCloseTellsWhatWasGivenUp: a front-end of which fragments were given up hears of them from close, and does not
+// TestCloseReportsWhatWasGivenUp: a front-end of which fragments were given up hears of them from close, and does not
 // wait for the outcome of a number that nobody believes.
-func TestCloseTellsWhatWasGivenUp(t *testing.T) {
+func TestCloseReportsWhatWasGivenUp(t *testing.T) {
 	f := openTCP(t)
-	said := ends(t, f, "late")
+	said := runEndingFrontend(t, f, "late")
 	ctx := within(t)
 	must.OK(t, drain(ctx, f, func(g live.Fragment) error {
 		if g.Event == 99 {
-			f.Resume(100)
-			f.GaveUp(7, 9, live.Late)
+			f.SetResume(100)
+			f.ReportGivenUp(7, 9, live.Late)
 		}
 		if g.Event < 100 {
 			return nil
 		}
-		f.GaveUp(g.Event, g.Event+1, live.Jump)
+		f.ReportGivenUp(g.Event, g.Event+1, live.Jump)
 		return errOver
 	}))
-	f.Safe(100)
+	f.SetSafe(100)
 	want := "3 fragments that were sent are not in the run; the first of them: 2 fragments of events 7 to 8"
 	if s := said(); !strings.Contains(s, want) {
 		t.Error(s)
@@ -120,13 +120,13 @@ func TestCloseTellsWhatWasGivenUp(t *testing.T) {
 // TestExceptionFlushes: what was accepted before an exception is there; what nobody reads is told.
 func TestExceptionFlushes(t *testing.T) {
 	f := openTCP(t)
-	said := ends(t, f, "raises")
+	said := runEndingFrontend(t, f, "raises")
 	collectAny(t, f, 5000)
 	if s := said(); s != "left\n" || f.Stats().Gone != 1 {
 		t.Errorf("%s, %+v", s, f.Stats())
 	}
 	g := openTCP(t)
-	s := ends(t, g, "drops")()
+	s := runEndingFrontend(t, g, "drops")()
 	if !strings.Contains(s, "the stream is left because of KeyError: events 0 to 4999 were accepted and may be lost") {
 		t.Error(s)
 	}
@@ -139,7 +139,7 @@ func collectAny(t *testing.T, f *feed, n int) {
 	for dst := make([]live.Fragment, 100); n > 0; {
 		k, err := f.Next(ctx, dst)
 		must.OK(t, err)
-		f.Resume(dst[k-1].Event + 1)
+		f.SetResume(dst[k-1].Event + 1)
 		f.Done(k)
 		n -= k
 	}
@@ -159,7 +159,7 @@ func oldRinglet(t *testing.T) string {
 				return
 			}
 			_, _ = c.Read(make([]byte, helloSize))
-			_, _ = c.Write(appendAnswer(nil, first, answer{Code: badVersion, Sentence: "it speaks version 2, and I version 1"}))
+			_, _ = c.Write(appendAnswer(nil, version1, answer{Code: badVersion, Sentence: "it speaks version 2, and I version 1"}))
 			_ = c.Close()
 		}
 	}()
@@ -219,7 +219,7 @@ func TestClientsOfVersion1(t *testing.T) {
 			due++
 			return nil
 		}))
-		f.Safe(n)
+		f.SetSafe(n)
 		if err := patiently.Exit(t, cmd); err != nil || due != n {
 			t.Errorf("%s: %v: %s; %d events", name, err, &out, due)
 		}

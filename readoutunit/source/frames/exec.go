@@ -23,9 +23,9 @@ const (
 	// A program that ends before the end of its run is started again after a pause, which doubles while it ends without
 	// having sent a fragment.
 	firstPause = time.Second
-	mostPause  = 30 * time.Second
-	// maxVain is how often a program may end in a row without a fragment, before the source cannot go on.
-	maxVain = 5
+	maxPause   = 30 * time.Second
+	// maxFruitlessRuns is how often a program may end in a row without a fragment, before the source cannot go on.
+	maxFruitlessRuns = 5
 	// killAfter is how long a program has to end when it is asked to, with SIGTERM.
 	killAfter = 2 * time.Second
 	// maxLines of its standard error are told in a minute; the rest is counted.
@@ -46,8 +46,8 @@ func OpenExec(ctx context.Context, set live.FeedSettings) (live.Feed, error) {
 		return nil, fmt.Errorf("input %s cannot be run: %w: correct the command", set.Name, err)
 	}
 	f := newFeed(ctx, set)
-	f.again = firstPause
-	f.wg.Go(f.keepRunning)
+	f.restartPause = firstPause
+	f.wg.Go(f.superviseProgram)
 	return f, nil
 }
 
@@ -79,14 +79,14 @@ func findProgram(ctx context.Context, command string) error {
 
 // The exit statuses by which a shell says that there is no such program, or that it may not be run.
 const (
-	mayNotRun = 126
-	notFound  = 127
+	exitMayNotRun = 126
+	exitNotFound  = 127
 )
 
-// unknown tells that a program has ended since its shell could not run it.
-func unknown(how error) bool {
+// cannotRun tells that a program has ended since its shell could not run it.
+func cannotRun(how error) bool {
 	var status *exec.ExitError
-	return errors.As(how, &status) && (status.ExitCode() == notFound || status.ExitCode() == mayNotRun)
+	return errors.As(how, &status) && (status.ExitCode() == exitNotFound || status.ExitCode() == exitMayNotRun)
 }
 
 // pipes are the standard output and input of a program.
@@ -99,35 +99,35 @@ func (p *pipes) SetWriteDeadline(t time.Time) error { return p.w.SetWriteDeadlin
 func (p *pipes) CloseWrite() error                  { return p.w.Close() }
 func (p *pipes) Close() error                       { return errors.Join(p.r.Close(), p.w.Close()) }
 
-// keepRunning runs the program until the end of its run.
-func (f *feed) keepRunning() {
-	for vain := 0; ; {
+// superviseProgram runs the program until the end of its run.
+func (f *feed) superviseProgram() {
+	for fruitless := 0; ; {
 		got, how := f.runOnce()
-		if f.isOver() || f.ctx.Err() != nil {
+		if f.hasEnded() || f.ctx.Err() != nil {
 			return
 		}
-		if vain++; got > 0 {
-			vain = 0
+		if fruitless++; got > 0 {
+			fruitless = 0
 		}
-		if unknown(how) && f.stats.fragments.Load() == 0 {
+		if cannotRun(how) && f.stats.fragments.Load() == 0 {
 			f.fail(fmt.Errorf("input %s cannot be run: %w: correct the command", f.set.Name, how))
 			return
 		}
-		if vain == maxVain {
+		if fruitless == maxFruitlessRuns {
 			f.fail(fmt.Errorf("%w, %d times in a row without a fragment: input %s cannot go on: run its command by hand "+
-				"and look at what it writes", how, vain, f.set.Name))
+				"and look at what it writes", how, fruitless, f.set.Name))
 			return
 		}
-		pause := min(f.again<<max(vain-1, 0), mostPause)
-		f.tell(slog.LevelWarn, "the program of a front-end is started again", "why", how, "after", pause)
-		if !f.pause(pause) {
+		pause := min(f.restartPause<<max(fruitless-1, 0), maxPause)
+		f.logEvent(slog.LevelWarn, "the program of a front-end is started again", "why", how, "after", pause)
+		if !f.sleep(pause) {
 			return
 		}
 	}
 }
 
-// isOver says that the front-end has declared the end of its run.
-func (f *feed) isOver() bool {
+// hasEnded says that the front-end has declared the end of its run.
+func (f *feed) hasEnded() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.state.ended
@@ -142,28 +142,28 @@ func (f *feed) runOnce() (uint64, error) {
 	got, err := f.serve(p, fmt.Sprintf("process %d", cmd.Process.Pid), nil)
 	if err == nil { // it closed its standard output, or the feed is closed
 		unless := f.ctx.Done()
-		if f.isOver() { // it may read its last acknowledgement
+		if f.hasEnded() { // it may read its last acknowledgement
 			unless = nil
 		}
 		select {
 		case how := <-ended:
-			return got, f.describe(how)
-		case <-time.After(lingerMost):
+			return got, f.describeExit(how)
+		case <-time.After(lingerTimeout):
 		case <-unless:
 		}
 	}
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
 	select {
 	case how := <-ended:
-		return got, errors.Join(err, f.describe(how))
+		return got, errors.Join(err, f.describeExit(how))
 	case <-time.After(killAfter):
 	}
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-	return got, errors.Join(err, f.describe(<-ended))
+	return got, errors.Join(err, f.describeExit(<-ended))
 }
 
-// describe says how the program ended, and what it said last.
-func (f *feed) describe(err error) error {
+// describeExit says how the program ended, and what it said last.
+func (f *feed) describeExit(err error) error {
 	f.mu.Lock()
 	last := f.lastLine
 	f.lastLine = ""
@@ -180,17 +180,17 @@ func (f *feed) describe(err error) error {
 // startProgram starts the program on a thread of its own: the kernel's death signal is tied to the thread that starts
 // it. The channel gets what Wait says.
 func (f *feed) startProgram() (*pipes, *exec.Cmd, <-chan error, error) {
-	r, out, err := os.Pipe()
+	r, stdout, err := os.Pipe()
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	in, w, err := os.Pipe()
+	stdin, w, err := os.Pipe()
 	if err != nil {
-		return nil, nil, nil, errors.Join(err, r.Close(), out.Close())
+		return nil, nil, nil, errors.Join(err, r.Close(), stdout.Close())
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(f.ctx), "sh", "-c", f.set.Address)
-	said := &lines{say: f.says}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, said
+	stderr := &lines{say: f.logLine}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
 	cmd.WaitDelay = killAfter // if its children keep standard error open
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	started, ended := make(chan error, 1), make(chan error, 1)
@@ -201,24 +201,24 @@ func (f *feed) startProgram() (*pipes, *exec.Cmd, <-chan error, error) {
 		started <- err
 		if err == nil {
 			how := cmd.Wait()
-			said.flush()
+			stderr.flush()
 			ended <- how
 		}
 	})
-	err = errors.Join(<-started, in.Close(), out.Close())
+	err = errors.Join(<-started, stdin.Close(), stdout.Close())
 	if err != nil {
 		return nil, nil, nil, errors.Join(err, r.Close(), w.Close())
 	}
 	return &pipes{r, w}, cmd, ended, nil
 }
 
-// says is a line of the program's standard error.
-func (f *feed) says(line string) {
+// logLine is a line of the program's standard error.
+func (f *feed) logLine(line string) {
 	f.mu.Lock()
 	f.lastLine = line
 	f.mu.Unlock()
-	if untold, yes := f.said.Allow("", time.Now()); yes {
-		f.set.Log.Info("the program of a front-end says", "line", line, "unreported", untold)
+	if suppressed, yes := f.programLog.Allow("", time.Now()); yes {
+		f.set.Log.Info("the program of a front-end says", "line", line, "unreported", suppressed)
 	}
 }
 

@@ -59,11 +59,11 @@ func stream(t *testing.T, dir, name string, parts ...[]byte) {
 // TestExec: a program that prints a stream and reads no answer is a front-end. Its standard error is in the log.
 func TestExec(t *testing.T) {
 	dir := t.TempDir()
-	stream(t, dir, "all", appendHello(nil, plain), events(0, 5000), endAt(5000))
+	stream(t, dir, "all", appendHello(nil, plain), events(0, 5000), endFrame(5000))
 	f, log := openExec(t, fmt.Sprintf("echo ready >&2; cat '%s/all'", dir))
 	collect(t, f, 0, 5000)
 	ended(t, f)
-	f.Safe(5000)
+	f.SetSafe(5000)
 	must.OK(t, f.Close())
 	if !strings.Contains(log.String(), "line=ready") {
 		t.Error(log)
@@ -78,12 +78,12 @@ func TestExecAgain(t *testing.T) {
 	dir := t.TempDir()
 	whole := events(0, 100)
 	stream(t, dir, "first", appendHello(nil, old), whole[:len(whole)-3])
-	stream(t, dir, "second", appendHello(nil, old), events(50, 120), endAt(120))
+	stream(t, dir, "second", appendHello(nil, old), events(50, 120), endFrame(120))
 	f, log := openExec(t, fmt.Sprintf(`cd '%s'; if mkdir once 2>/dev/null; then cat first; exit 3; fi
 cat second; head -c 24 > answer; head -c 24 > acked; touch done`, dir))
 	collect(t, f, 0, 120)
 	ended(t, f)
-	f.Safe(120)
+	f.SetSafe(120)
 	for until := time.Now().Add(patiently.Long); time.Now().Before(until); time.Sleep(time.Millisecond) {
 		if _, err := os.Stat(filepath.Join(dir, "done")); err == nil {
 			break
@@ -91,7 +91,7 @@ cat second; head -c 24 > answer; head -c 24 > acked; touch done`, dir))
 	}
 	acked, err := os.ReadFile(filepath.Join(dir, "acked"))
 	must.OK(t, err)
-	if want := appendAnswer(nil, first, answer{Code: acknowledged, A: 120}); !bytes.Equal(acked, want) {
+	if want := appendAnswer(nil, version1, answer{Code: acknowledged, A: 120}); !bytes.Equal(acked, want) {
 		t.Errorf("the program reads %x, want %x", acked, want)
 	}
 	if s := f.Stats(); s.Attached != 2 || s.Gone != 1 || s.Repeated != 49 || s.Fragments != 120 {
@@ -133,10 +133,10 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// half is a pipe of which one direction can be closed, in words at least.
-type half struct{ net.Conn }
+// halfConn is a pipe of which one direction can be closed, in words at least.
+type halfConn struct{ net.Conn }
 
-func (half) CloseWrite() error { return nil }
+func (halfConn) CloseWrite() error { return nil }
 
 // TestSlowHello: a front-end that says its hello a byte a second is refused in bounded time.
 func TestSlowHello(t *testing.T) {
@@ -144,7 +144,7 @@ func TestSlowHello(t *testing.T) {
 		f := newFeed(t.Context(), settings(""))
 		ours, theirs := net.Pipe()
 		f.wg.Go(func() {
-			_, err := f.serve(half{ours}, "there", nil)
+			_, err := f.serve(halfConn{ours}, "there", nil)
 			if err == nil || !strings.Contains(err.Error(), "no hello came within 5s") {
 				t.Error(err)
 			}
@@ -161,7 +161,7 @@ func TestSlowHello(t *testing.T) {
 		var b [answerSize]byte
 		_, err := theirs.Read(b[:])
 		must.OK(t, err)
-		if took := time.Since(began); code(b[5]) != badFormat || took != helloMost {
+		if took := time.Since(began); code(b[5]) != badFormat || took != helloTimeout {
 			t.Errorf("answer %d after %v", b[5], took)
 		}
 		must.OK(t, theirs.Close())
@@ -173,8 +173,8 @@ func TestSlowHello(t *testing.T) {
 // it was.
 func TestExecInVain(t *testing.T) {
 	f := newFeed(t.Context(), settings("printf 'no detector' >&2; exit 3"))
-	f.again = time.Millisecond
-	f.wg.Go(f.keepRunning)
+	f.restartPause = time.Millisecond
+	f.wg.Go(f.superviseProgram)
 	t.Cleanup(func() { must.OK(t, f.Close()) })
 	ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
 	defer cancel()

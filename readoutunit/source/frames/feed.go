@@ -15,29 +15,29 @@ import (
 // feed is a live.Feed of which the front-end's bytes come from one connection at a time.
 type feed struct {
 	// immutable after open
-	set    live.FeedSettings
-	store  *store
-	ctx    context.Context // over with Close
-	stop   context.CancelFunc
-	addr   string        // where it listens
-	secret []byte        // that a front-end must prove to have; nil: it need not
-	again  time.Duration // first pause before a program is started again
-	yield  time.Duration // how long a newcomer waits for a dead connection
+	set          live.FeedSettings
+	store        *store
+	ctx          context.Context // over with Close
+	stop         context.CancelFunc
+	addr         string        // where it listens
+	secret       []byte        // that a front-end must prove to have; nil: it need not
+	restartPause time.Duration // first pause before a program is started again
+	yieldTimeout time.Duration // how long a newcomer waits for a dead connection
 
-	gate   connlimit.Gate // of connections: who has not said hello makes room
-	seldom connlimit.LogLimiter
-	crowd  connlimit.LogLimiter // of those that were too many
-	said   connlimit.LogLimiter // of a program
-	stats  counters
-	wg     sync.WaitGroup // all goroutines
+	gate       connlimit.Gate // of connections: who has not said hello makes room
+	eventLog   connlimit.LogLimiter
+	crowdLog   connlimit.LogLimiter // of those that were too many
+	programLog connlimit.LogLimiter // of a program
+	stats      counters
+	wg         sync.WaitGroup // all goroutines
 
-	mu     sync.Mutex // guards the rest
-	state  state
-	holder *session // that is attached; nil: there is none
-	err    error    // this source cannot go on
-	last   string   // name of the front-end that was attached last, and where it is
-	reason string   // of the last refusal
-	behind bool     // a front-end of the first version was told of, that cannot be told what was given up
+	mu               sync.Mutex // guards the rest
+	state            runState
+	session          *session // that is attached; nil: there is none
+	err              error    // this source cannot go on
+	lastFrontend     string   // name of the front-end that was attached last, and where it is
+	lastRefusal      string   // of the last refusal
+	oldVersionWarned bool     // a front-end of the first version was told of, that cannot be told what was given up
 
 	lastLine string // of a program's standard error
 }
@@ -54,12 +54,12 @@ func newFeed(ctx context.Context, set live.FeedSettings) *feed {
 	}
 	set.Log = set.Log.With("input", set.Name, "source", set.Source)
 	f := &feed{
-		set:    set,
-		store:  newStore(storeSize, maxQueued),
-		gate:   connlimit.Gate{Total: maxConns, PerHost: maxOfHost},
-		seldom: connlimit.LogLimiter{Burst: connlimit.Burst},
-		said:   connlimit.LogLimiter{Burst: maxLines},
-		yield:  yieldMost,
+		set:          set,
+		store:        newStore(storeSize, maxQueued),
+		gate:         connlimit.Gate{Total: maxConns, PerHost: maxPerHost},
+		eventLog:     connlimit.LogLimiter{Burst: connlimit.Burst},
+		programLog:   connlimit.LogLimiter{Burst: maxLines},
+		yieldTimeout: maxYield,
 	}
 	f.ctx, f.stop = context.WithCancel(context.WithoutCancel(ctx))
 	return f
@@ -74,14 +74,14 @@ func (f *feed) Next(ctx context.Context, dst []live.Fragment) (int, error) {
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
-		if n := f.store.take(dst); n > 0 {
+		if n := f.store.handOut(dst); n > 0 {
 			return n, nil
 		}
 		f.mu.Lock()
 		ended, err := f.state.ended, f.err
 		f.mu.Unlock()
 		if ended || err != nil {
-			if n := f.store.take(dst); n > 0 { // queued before the end was told
+			if n := f.store.handOut(dst); n > 0 { // queued before the end was told
 				return n, nil
 			}
 			if ended {
@@ -104,58 +104,58 @@ type closedError struct{ name string }
 func (e *closedError) Error() string { return "input " + e.name + " is closed" }
 
 // Done implements live.Feed.
-func (f *feed) Done(n int) { f.store.free(n) }
+func (f *feed) Done(n int) { f.store.freeFragments(n) }
 
 // Resume implements live.Feed.
-func (f *feed) Resume(event uint64) {
+func (f *feed) SetResume(event uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.state.taken = event
+	f.state.acceptedBelow = event
 }
 
 // GaveUp implements live.Feed. The front-end is told before it is told what is safe.
-func (f *feed) GaveUp(from, to uint64, why live.Fault) {
-	x := given{
-		from: from,
-		to:   to,
-		n:    to - min(from, to),
-		why:  reason(why),
+func (f *feed) ReportGivenUp(from, to uint64, why live.Fault) {
+	x := givenUpRange{
+		from:   from,
+		to:     to,
+		count:  to - min(from, to),
+		reason: faultReason(why),
 	}
 	f.mu.Lock()
-	f.state.gaveUp(x)
-	if s := f.holder; s != nil && s.version > first {
-		s.news.add(x)
-		wake(s.ack)
+	f.state.noteGivenUp(x)
+	if s := f.session; s != nil && s.version > version1 {
+		s.newGivenUp.add(x)
+		wake(s.ackDue)
 	}
 	f.mu.Unlock()
-	f.warn()
+	f.warnOldVersion()
 }
 
-// warn tells once of a front-end that cannot be told what was given up.
-func (f *feed) warn() {
+// warnOldVersion tells once of a front-end that cannot be told what was given up.
+func (f *feed) warnOldVersion() {
 	f.mu.Lock()
-	s := f.holder
-	told := f.behind || s == nil || s.version > first || !f.state.isHeld
-	held := f.state.held
-	f.behind = f.behind || !told
+	s := f.session
+	warned := f.oldVersionWarned || s == nil || s.version > version1 || !f.state.isHeld
+	held := f.state.heldAt
+	f.oldVersionWarned = f.oldVersionWarned || !warned
 	f.mu.Unlock()
-	if !told {
+	if !warned {
 		f.set.Log.Warn("a front-end cannot be told that fragments were given up, since it speaks version 1 of the format: "+
-			"nothing from there on is acknowledged to it in this run. Take the clients of this Ringlet", "frontend", s.who,
+			"nothing from there on is acknowledged to it in this run. Take the clients of this Ringlet", "frontend", s.frontend,
 			"event", held)
 	}
 }
 
 // Safe implements live.Feed.
-func (f *feed) Safe(event uint64) {
+func (f *feed) SetSafe(event uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if event <= f.state.safe {
+	if event <= f.state.safeBelow {
 		return
 	}
-	f.state.safe = event
-	if f.holder != nil {
-		wake(f.holder.ack)
+	f.state.safeBelow = event
+	if f.session != nil {
+		wake(f.session.ackDue)
 	}
 }
 
@@ -163,21 +163,21 @@ func (f *feed) Safe(event uint64) {
 func (f *feed) Frontend() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.last
+	return f.lastFrontend
 }
 
 // Explain is why a front-end, or a stranger, was refused last; empty if none was.
 func (f *feed) Explain() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.reason
+	return f.lastRefusal
 }
 
-// refused counts a refusal and keeps its reason.
-func (f *feed) refused(who, why string) {
+// countRefusal counts a refusal and keeps its reason.
+func (f *feed) countRefusal(who, why string) {
 	f.stats.refused.Add(1)
 	f.mu.Lock()
-	f.reason = cut(who + ": " + why)
+	f.lastRefusal = truncateSentence(who + ": " + why)
 	f.mu.Unlock()
 }
 
@@ -197,8 +197,8 @@ func (f *feed) Stats() live.Stats {
 func (f *feed) Close() error {
 	f.stop()
 	f.wg.Wait()
-	f.seldom.LogUnreported(f.set.Log)
-	f.crowd.LogUnreported(f.set.Log)
+	f.eventLog.LogUnreported(f.set.Log)
+	f.crowdLog.LogUnreported(f.set.Log)
 	return nil
 }
 
@@ -213,22 +213,22 @@ func (f *feed) fail(err error) {
 	wake(f.store.filled)
 }
 
-// tell writes what happened to the front-end to the log, but seldom if the like comes often.
-func (f *feed) tell(level slog.Level, what string, args ...any) {
-	f.tellIn(&f.seldom, level, what, args...)
+// logEvent writes what happened to the front-end to the log, but seldom if the like comes often.
+func (f *feed) logEvent(level slog.Level, what string, args ...any) {
+	f.logThrottled(&f.eventLog, level, what, args...)
 }
 
-func (f *feed) tellIn(seldom *connlimit.LogLimiter, level slog.Level, what string, args ...any) {
-	if untold, yes := seldom.Allow(what, time.Now()); yes {
-		if untold > 0 {
-			args = append(args, "unreported", untold)
+func (f *feed) logThrottled(throttle *connlimit.LogLimiter, level slog.Level, what string, args ...any) {
+	if suppressed, yes := throttle.Allow(what, time.Now()); yes {
+		if suppressed > 0 {
+			args = append(args, "unreported", suppressed)
 		}
 		f.set.Log.Log(f.ctx, level, what, args...)
 	}
 }
 
-// pause waits; false if the feed is closed before.
-func (f *feed) pause(d time.Duration) bool {
+// sleep waits; false if the feed is closed before.
+func (f *feed) sleep(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -48,10 +48,10 @@ type peer struct {
 	t testing.TB
 }
 
-var plain = hello{Version: version, Type: noType, Source: anySource}
+var plain = hello{Version: currentVersion, Type: noType, Source: anySource}
 
 // old is what a front-end of the first version says.
-var old = hello{Version: first, Type: noType, Source: anySource}
+var old = hello{Version: version1, Type: noType, Source: anySource}
 
 // connect says hello, and returns what is answered.
 func connect(t testing.TB, f *feed, h hello) (*peer, answer) {
@@ -76,12 +76,12 @@ func (p *peer) answer() answer {
 	p.t.Helper()
 	must.OK(p.t, p.SetReadDeadline(time.Now().Add(patiently.Long)))
 	var b [answerSize]byte
-	_, err := io.ReadFull(p, b[:firstAnswer])
+	_, err := io.ReadFull(p, b[:answerSize1])
 	must.OK(p.t, err)
 	a := answer{Code: code(b[5]), A: binary.LittleEndian.Uint64(b[8:])}
-	rest := b[16:firstAnswer]
-	if b[4] == version {
-		_, err = io.ReadFull(p, b[firstAnswer:])
+	rest := b[16:answerSize1]
+	if b[4] == currentVersion {
+		_, err = io.ReadFull(p, b[answerSize1:])
 		must.OK(p.t, err)
 		a.B, rest = binary.LittleEndian.Uint64(b[16:]), b[24:]
 	}
@@ -89,7 +89,7 @@ func (p *peer) answer() answer {
 	sentence := make([]byte, binary.LittleEndian.Uint16(b[6:]))
 	_, err = io.ReadFull(p, sentence)
 	must.OK(p.t, err)
-	if string(b[:4]) != answerMagic || b[4] != version && b[4] != first {
+	if string(b[:4]) != answerMagic || b[4] != currentVersion && b[4] != version1 {
 		p.t.Fatalf("an answer begins with %x", b[:5])
 	}
 	a.Sentence = string(sentence)
@@ -118,7 +118,7 @@ func events(from, to uint64) (b []byte) {
 	return b
 }
 
-func endAt(e uint64) []byte { return appendFrame(nil, frame{Event: e, Flags: flagEnd}) }
+func endFrame(e uint64) []byte { return appendFrame(nil, frame{Event: e, Flags: flagEnd}) }
 
 // collect takes fragments until the event, and checks that they come once and in order.
 func collect(t testing.TB, f live.Feed, from, to uint64) {
@@ -135,7 +135,7 @@ func collect(t testing.TB, f live.Feed, from, to uint64) {
 			}
 			from++
 		}
-		f.Resume(from)
+		f.SetResume(from)
 		f.Done(n)
 	}
 }
@@ -173,15 +173,15 @@ func TestARun(t *testing.T) {
 	}
 	p.send(events(0, 1000))
 	collect(t, f, 0, 1000)
-	f.Safe(800)
+	f.SetSafe(800)
 	if a := p.answer(); a.Code != acknowledged || a.A != 800 {
 		t.Errorf("%+v", a)
 	}
-	p.send(append(events(1000, 1500), endAt(1500)...))
+	p.send(append(events(1000, 1500), endFrame(1500)...))
 	collect(t, f, 1000, 1500)
 	ended(t, f)
 	ended(t, f)
-	f.Safe(1500)
+	f.SetSafe(1500)
 	if a := p.answer(); a.A != 1500 {
 		t.Errorf("%+v", a)
 	}
@@ -199,7 +199,7 @@ func TestResume(t *testing.T) {
 	b := events(0, 301)
 	p.send(b[:len(b)-5])
 	collect(t, f, 0, 300)
-	f.Safe(200)
+	f.SetSafe(200)
 	must.OK(t, p.Close())
 	await(t, f, "gone", func(s live.Stats) bool { return s.Gone == 1 })
 	p, a := connect(t, f, plain)
@@ -219,9 +219,9 @@ func TestResume(t *testing.T) {
 	}
 	p.send(events(398, 399)) // runs backwards: for the core to judge
 	collect(t, f, 398, 399)
-	p.send(append(endAt(400), endAt(400)...))
+	p.send(append(endFrame(400), endFrame(400)...))
 	ended(t, f)
-	if a := p.answer(); a.Code != endTaken || a.A != 400 {
+	if a := p.answer(); a.Code != endReceived || a.A != 400 {
 		t.Errorf("%+v", a)
 	}
 	p.send(events(400, 401))
@@ -336,7 +336,7 @@ func TestNothingIsLeft(t *testing.T) {
 	for round := range uint64(rounds) {
 		p.send(events(round*each, (round+1)*each))
 		for got, until := 0, time.Now().Add(patiently.Long); got < each; {
-			n := f.store.take(dst)
+			n := f.store.handOut(dst)
 			f.Done(n)
 			runtime.Gosched() // the reader has its turn on few processors
 			if got += n; n == 0 && time.Now().After(until) {
@@ -364,7 +364,7 @@ func TestCtx(t *testing.T) {
 	p.send(events(0, 3))
 	collect(t, f, 0, 3)
 	go next(t.Context())
-	f.Safe(3)
+	f.SetSafe(3)
 	must.OK(t, f.Close())
 	if err := patiently.Receive(t, got, "Next waits on"); err == nil {
 		t.Error("a closed feed has an end")
@@ -435,7 +435,7 @@ func TestUnix(t *testing.T) {
 	p := &peer{c, t}
 	p.send(append(appendHello(nil, plain), events(0, 10)...))
 	p.answer()
-	p.send(endAt(10))
+	p.send(endFrame(10))
 	collect(t, f, 0, 10)
 	ended(t, f)
 	must.OK(t, f.Close())

@@ -23,8 +23,8 @@ const (
 	// maxConns is how many connections a feed has at once: one that is attached, and those that say hello or read why
 	// they are refused.
 	maxConns = 16
-	// maxOfHost is how many of them one host has; processes of the feed's own host may have all by a socket's path.
-	maxOfHost = 8
+	// maxPerHost is how many of them one host has; processes of the feed's own host may have all by a socket's path.
+	maxPerHost = 8
 )
 
 // keepAlive finds a front-end's host that is gone without a word within 11 s. Until then it counts as attached.
@@ -55,14 +55,14 @@ func OpenUnix(ctx context.Context, set live.FeedSettings) (live.Feed, error) {
 	if err := CheckUnix(set.Address); err != nil {
 		return nil, fmt.Errorf("input %s: %w", set.Name, err)
 	}
-	if err := sweep(ctx, set.Address); err != nil {
+	if err := removeStaleSocket(ctx, set.Address); err != nil {
 		return nil, fmt.Errorf("%w: input %s cannot listen there", err, set.Name)
 	}
 	return listen(ctx, "unix", set, nil)
 }
 
-// sweep removes a socket at which nobody listens.
-func sweep(ctx context.Context, path string) error {
+// removeStaleSocket removes a socket at which nobody listens.
+func removeStaleSocket(ctx context.Context, path string) error {
 	st, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -71,13 +71,13 @@ func sweep(ctx context.Context, path string) error {
 		return err
 	}
 	if st.Mode().Type() != fs.ModeSocket {
-		return &takenError{path + " exists and is no socket: remove it, or choose another path", fs.ErrExist}
+		return &pathInUseError{path + " exists and is no socket: remove it, or choose another path", fs.ErrExist}
 	}
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unix", path)
 	if err == nil {
 		_ = c.Close()
-		return &takenError{"a process listens at " + path + " already: end it, or choose another path",
+		return &pathInUseError{"a process listens at " + path + " already: end it, or choose another path",
 			syscall.EADDRINUSE}
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
@@ -129,8 +129,8 @@ func (f *feed) accept(lis net.Listener) {
 			f.fail(fmt.Errorf("%w: input %s cannot go on: start the readout unit again", err, f.set.Name))
 			return
 		case err != nil:
-			f.tell(slog.LevelWarn, "a connection could not be accepted", "err", err)
-			if !f.pause(acceptPause) {
+			f.logEvent(slog.LevelWarn, "a connection could not be accepted", "err", err)
+			if !f.sleep(acceptPause) {
 				return
 			}
 			continue
@@ -139,7 +139,7 @@ func (f *feed) accept(lis net.Listener) {
 		if !host.IsValid() {
 			where = fmt.Sprintf("connection %d", n)
 		}
-		away := func() { f.turnAway(c, where) }
+		away := func() { f.rejectConn(c, where) }
 		place, err := f.gate.Enter(host, away)
 		if err != nil {
 			away()
@@ -153,10 +153,10 @@ func (f *feed) accept(lis net.Listener) {
 	}
 }
 
-// turnAway closes a connection that there is no room for.
-func (f *feed) turnAway(c net.Conn, where string) {
-	f.refused(where, "others came, and it had not said hello")
-	f.tellIn(&f.crowd, slog.LevelWarn, "a connection is closed, since too many are open", "at", where, "most", maxConns,
-		"most of one host", maxOfHost)
+// rejectConn closes a connection that there is no room for.
+func (f *feed) rejectConn(c net.Conn, where string) {
+	f.countRefusal(where, "others came, and it had not said hello")
+	f.logThrottled(&f.crowdLog, slog.LevelWarn, "a connection is closed, since too many are open", "at", where, "most", maxConns,
+		"most of one host", maxPerHost)
 	_ = c.Close()
 }

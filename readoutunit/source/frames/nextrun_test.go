@@ -42,14 +42,14 @@ func runs(ctx context.Context, path string, n uint64, each ...uint64) error {
 				}
 				due++
 			}
-			f.Resume(due)
+			f.SetResume(due)
 			f.Done(k)
 		}
 		next = due - uint64(i%2)*min(50, due-next) // a run leaves over what it has taken and not built
 		if i == len(each) {
 			next = due
 		}
-		f.Safe(next)
+		f.SetSafe(next)
 		if err = errors.Join(err, f.Close()); err != nil {
 			return err
 		}

@@ -46,9 +46,9 @@ func drain(ctx context.Context, f live.Feed, check func(live.Fragment) error) er
 				return err
 			}
 		}
-		f.Resume(dst[n-1].Event + 1)
+		f.SetResume(dst[n-1].Event + 1)
 		f.Done(n)
-		f.Safe(dst[n-1].Event + 1)
+		f.SetSafe(dst[n-1].Event + 1)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestPython(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v; %s", err, &out)
 	}
-	f.Safe(n)
+	f.SetSafe(n)
 	if err := patiently.Exit(t, cmd); err != nil || due != n {
 		t.Errorf("%v: %s; %d events", err, &out, due)
 	}
@@ -99,7 +99,7 @@ func TestPythonProgram(t *testing.T) {
 	f, log := openExec(t, fmt.Sprintf("exec '%s'", strings.Join(cmd.Args, "' '")))
 	collect(t, f, 0, 3000)
 	ended(t, f)
-	f.Safe(3000)
+	f.SetSafe(3000)
 	must.OK(t, f.Close())
 	if !strings.Contains(log.String(), "begins at 0") || !strings.Contains(log.String(), "fragments/s") {
 		t.Error(log)

@@ -15,50 +15,50 @@ import (
 const (
 	proofMagic  = "RLFP"
 	readoutMark = "RLFS" // what begins the text of Ringlet's proof
-	leastNonce  = 16     // the front-end's: the bytes of its option 3
+	minNonce    = 16     // the front-end's: the bytes of its option 3
 )
 
 // challenge is the answer that asks for a proof, and gives Ringlet's own.
-func challenge(nonce, own []byte) answer {
+func challenge(nonce, proof []byte) answer {
 	return answer{
-		Code:     prove,
+		Code:     proofWanted,
 		A:        binary.LittleEndian.Uint64(nonce),
 		B:        binary.LittleEndian.Uint64(nonce[8:]),
 		C:        binary.LittleEndian.Uint32(nonce[16:]),
 		D:        binary.LittleEndian.Uint32(nonce[20:]),
-		Sentence: hex.EncodeToString(own),
+		Sentence: hex.EncodeToString(proof),
 	}
 }
 
-// authentic asks the front-end that has said hello for a proof, if the input has a secret. The refusal is nil where it
+// verifyProof asks the front-end that has said hello for a proof, if the input has a secret. The refusal is nil where it
 // is proven.
-func (s *session) authentic(h hello) *answer {
+func (s *session) verifyProof(h hello) *answer {
 	key := s.feed.secret
-	if key == nil || h.Version != version && h.Version != first { // which is refused for that
+	if key == nil || h.Version != currentVersion && h.Version != version1 { // which is refused for that
 		return nil
 	}
 	refuse := func(why string) *answer {
 		return &answer{Code: badSource, Sentence: fmt.Sprintf("input %s asks for a secret, and %s", s.feed.set.Name, why)}
 	}
-	if !h.Proves {
+	if !h.HasSecret {
 		return refuse("the front-end has none: give it that of the input, with a client of this Ringlet")
 	}
 	nonce := secret.Nonce() // as many bytes as an answer has besides its code
-	_ = s.c.SetWriteDeadline(time.Now().Add(helloMost))
-	b := appendAnswer(nil, s.version, challenge(nonce, secret.Proof(key, readoutMark, nonce, s.said)))
-	if _, err := s.c.Write(b); err != nil {
+	_ = s.conn.SetWriteDeadline(time.Now().Add(helloTimeout))
+	b := appendAnswer(nil, s.version, challenge(nonce, secret.Proof(key, readoutMark, nonce, s.helloBytes)))
+	if _, err := s.conn.Write(b); err != nil {
 		return refuse("the connection ended before the proof: " + err.Error())
 	}
 	if s.feed.ctx.Err() == nil {
-		_ = s.c.SetWriteDeadline(time.Time{})
+		_ = s.conn.SetWriteDeadline(time.Time{})
 	}
 	var got [len(proofMagic) + secret.ProofSize]byte
-	want := append([]byte(proofMagic), secret.Proof(key, proofMagic, nonce, s.said)...)
-	switch _, err := io.ReadFull(s.c, got[:]); {
+	want := append([]byte(proofMagic), secret.Proof(key, proofMagic, nonce, s.helloBytes)...)
+	switch _, err := io.ReadFull(s.conn, got[:]); {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return refuse("the front-end left without a proof")
 	case err != nil:
-		return refuse(fmt.Sprintf("no proof came within %v of the connection", helloMost))
+		return refuse(fmt.Sprintf("no proof came within %v of the connection", helloTimeout))
 	case !secret.Equal(got[:], want):
 		return refuse("the one of the front-end is another: give both the same file")
 	}

@@ -20,9 +20,9 @@ import (
 )
 
 // openSecret opens an input with a secret, and says where that is.
-func openSecret(t *testing.T) (*feed, string) { return openSecretOf(t, strings.Repeat("s3cr3t", 4)) }
+func openSecret(t *testing.T) (*feed, string) { return openWithSecret(t, strings.Repeat("s3cr3t", 4)) }
 
-func openSecretOf(t *testing.T, content string) (*feed, string) {
+func openWithSecret(t *testing.T, content string) (*feed, string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "secret")
 	must.OK(t, os.WriteFile(file, []byte(content+"\n"), 0o600))
@@ -42,7 +42,7 @@ func TestSecret(t *testing.T) {
 		must.OK(t, s.Send(within(t), e, data(e)))
 	}
 	collect(t, f, 0, 10)
-	f.Safe(10)
+	f.SetSafe(10)
 	must.OK(t, s.Leave(within(t)))
 }
 
@@ -50,8 +50,8 @@ func TestSecret(t *testing.T) {
 func TestNoSecret(t *testing.T) {
 	f, _ := openSecret(t)
 	for name, h := range map[string]hello{
-		"of version 1":   {Version: first, Source: anySource},
-		"without secret": {Version: version, Source: anySource},
+		"of version 1":   {Version: version1, Source: anySource},
+		"without secret": {Version: currentVersion, Source: anySource},
 	} {
 		p, a := connect(t, f, h)
 		if a.Code != badSource || !strings.Contains(a.Sentence, "asks for a secret") {
@@ -82,10 +82,10 @@ func TestNoSecret(t *testing.T) {
 // TestForgedProof: a proof that is made without the secret, or of another connection, is none.
 func TestForgedProof(t *testing.T) {
 	f, _ := openSecret(t)
-	said := appendHello(nil, hello{Version: version, Source: anySource})
-	binary.LittleEndian.PutUint16(said[16:], uint16(optionSize+leastNonce))
-	said = append(said, optionSecret, 0, leastNonce, 0)
-	said = append(said, make([]byte, leastNonce)...)
+	said := appendHello(nil, hello{Version: currentVersion, Source: anySource})
+	binary.LittleEndian.PutUint16(said[16:], uint16(optionSize+minNonce))
+	said = append(said, optionSecret, 0, minNonce, 0)
+	said = append(said, make([]byte, minNonce)...)
 	var before answer
 	for _, last := range []string{"", "again"} {
 		c, err := net.Dial("tcp", f.Addr())
@@ -93,7 +93,7 @@ func TestForgedProof(t *testing.T) {
 		p := &peer{c.(*net.TCPConn), t}
 		p.send(said)
 		a := p.answer()
-		if a.Code != prove || len(a.Sentence) != 64 || a.Sentence == before.Sentence || a.A == before.A {
+		if a.Code != proofWanted || len(a.Sentence) != 64 || a.Sentence == before.Sentence || a.A == before.A {
 			t.Fatalf("%+v, and before %+v", a, before)
 		}
 		before = a
@@ -151,8 +151,8 @@ func TestSilentStrangersKeepNobodyOut(t *testing.T) {
 func TestSecretPython(t *testing.T) {
 	f, file := openSecret(t)
 	t.Setenv("RINGLET_SECRET_FILE", file)
-	said := ends(t, f, "pause")
-	must.OK(t, drain(within(t), f, whatever))
+	said := runEndingFrontend(t, f, "pause")
+	must.OK(t, drain(within(t), f, acceptAny))
 	if s := said(); s != "" || f.Stats().Fragments != 100 {
 		t.Errorf("%s, %+v", s, f.Stats())
 	}
@@ -180,10 +180,10 @@ func TestSecretC(t *testing.T) {
 		return string(out), err
 	}
 	for _, size := range []int{secret.MinSize, 64, 65, secret.MaxSize} {
-		f, file := openSecretOf(t, strings.Repeat("s", size))
+		f, file := openWithSecret(t, strings.Repeat("s", size))
 		t.Setenv("RINGLET_SECRET_FILE", file)
 		drained := make(chan error, 1)
-		go func() { drained <- drain(within(t), f, whatever) }()
+		go func() { drained <- drain(within(t), f, acceptAny) }()
 		if out, err := run(f); err != nil || f.Stats().Fragments != 10 {
 			t.Errorf("%d bytes: %v: %s", size, err, out)
 			continue

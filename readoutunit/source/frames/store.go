@@ -8,11 +8,11 @@ import (
 
 // The path of a fragment:
 //
-//  1. reader (one goroutine, of the session that is attached): space gives a piece of the ring of memory, the
-//     connection is read into it, and received tells how much came.
-//  2. reader: window gives what was received and not parsed; keep queues a fragment that lies there, skip passes over
+//  1. reader (one goroutine, of the session that is attached): readSpace gives a piece of the ring of memory, the
+//     connection is read into it, and commitRead tells how much came.
+//  2. reader: window gives what was received and not parsed; enqueue queues a fragment that lies there, skip passes over
 //     what is not handed out. Nothing is copied, but for the frame that the ring's end cuts in two.
-//  3. consumer (the goroutine that calls Next): take hands out queued fragments, and free lets the reader have their
+//  3. consumer (the goroutine that calls Next): handOut hands out queued fragments, and freeFragments lets the reader have their
 //     memory again.
 //
 // Memory between tail and begin belongs to the consumer, from begin to end to the reader, and the rest is free. Both
@@ -24,8 +24,8 @@ const (
 	storeSize = 16 << 20
 	// maxQueued is how many fragments it holds: as many as fill it if they have 256 bytes each.
 	maxQueued = 1 << 16
-	// readMost is how many bytes are read at once, so that the first of them are handed out soon.
-	readMost = 1 << 18
+	// maxRead is how many bytes are read at once, so that the first of them are handed out soon.
+	maxRead = 1 << 18
 )
 
 // queued is a fragment in the store.
@@ -44,12 +44,12 @@ type store struct {
 	begin, end uint64 // owned by the reader: received and not yet parsed
 	batch      int    // owned by the reader: entries behind last that are not yet published
 
-	mu    sync.Mutex
-	ring  []queued // entries first to last are the consumer's, and those behind the reader's, up to first again
-	first uint64   // handed out, and not yet free
-	given uint64   // queued, and not yet handed out
-	last  uint64
-	tail  uint64 // everything before it is free
+	mu        sync.Mutex
+	ring      []queued // entries first to last are the consumer's, and those behind the reader's, up to first again
+	first     uint64   // handed out, and not yet free
+	handedOut uint64   // queued, and not yet handed out
+	last      uint64
+	tail      uint64 // everything before it is free
 }
 
 // newStore makes a store of size bytes and of a number of fragments.
@@ -76,9 +76,9 @@ func (s *store) window() []byte {
 	return s.mem[at : at+s.end-s.begin]
 }
 
-// space is memory to read into, so that at least need bytes from the window's beginning on can be there: empty if the
+// readSpace is memory to read into, so that at least need bytes from the window's beginning on can be there: empty if the
 // consumer must free some first. It may move the window.
-func (s *store) space(need int) []byte {
+func (s *store) readSpace(need int) []byte {
 	s.mu.Lock()
 	if s.first == s.last && s.batch == 0 {
 		s.tail = s.begin
@@ -102,22 +102,22 @@ func (s *store) space(need int) []byte {
 	return s.mem[at+s.end-s.begin : to]
 }
 
-// received tells that n bytes were read into the space.
-func (s *store) received(n int) { s.end += uint64(n) }
+// commitRead tells that n bytes were read into the space.
+func (s *store) commitRead(n int) { s.end += uint64(n) }
 
 // skip passes over n bytes of the window.
 func (s *store) skip(n int) { s.begin += uint64(n) }
 
-// room says how many fragments can be queued.
-func (s *store) room() int {
+// freeEntries says how many fragments can be queued.
+func (s *store) freeEntries() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.ring) - int(s.last-s.first) - s.batch
 }
 
-// keep queues a fragment of which n bytes of the window are the frame. There must be room. The consumer sees it after
+// enqueue queues a fragment of which n bytes of the window are the frame. There must be room. The consumer sees it after
 // publish.
-func (s *store) keep(f live.Fragment, n int) {
+func (s *store) enqueue(f live.Fragment, n int) {
 	s.begin += uint64(n)
 	s.ring[(s.last+uint64(s.batch))%uint64(len(s.ring))] = queued{f, s.begin}
 	s.batch++
@@ -135,23 +135,23 @@ func (s *store) publish() {
 	wake(s.filled)
 }
 
-// forget throws away what was received and is not parsed: the connection is gone.
-func (s *store) forget() { s.end = s.begin }
+// discardUnparsed throws away what was received and is not parsed: the connection is gone.
+func (s *store) discardUnparsed() { s.end = s.begin }
 
-// take hands out what is queued, at most len(dst) fragments.
-func (s *store) take(dst []live.Fragment) int {
+// handOut hands out what is queued, at most len(dst) fragments.
+func (s *store) handOut(dst []live.Fragment) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := min(len(dst), int(s.last-s.given))
+	n := min(len(dst), int(s.last-s.handedOut))
 	for i := range n {
-		dst[i] = s.ring[(s.given+uint64(i))%uint64(len(s.ring))].Fragment
+		dst[i] = s.ring[(s.handedOut+uint64(i))%uint64(len(s.ring))].Fragment
 	}
-	s.given += uint64(n)
+	s.handedOut += uint64(n)
 	return n
 }
 
-// numbers are those of the fragments that are queued, or handed out and not free, in their order.
-func (s *store) numbers() []uint64 {
+// eventNumbers are those of the fragments that are queued, or handed out and not free, in their order.
+func (s *store) eventNumbers() []uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := make([]uint64, 0, s.last-s.first)
@@ -161,13 +161,13 @@ func (s *store) numbers() []uint64 {
 	return out
 }
 
-// free lets the reader have the memory of the next n fragments that were handed out.
-func (s *store) free(n int) {
+// freeFragments lets the reader have the memory of the next n fragments that were handed out.
+func (s *store) freeFragments(n int) {
 	if n <= 0 {
 		return
 	}
 	s.mu.Lock()
-	n = min(n, int(s.given-s.first))
+	n = min(n, int(s.handedOut-s.first))
 	if n > 0 {
 		s.first += uint64(n)
 		s.tail = s.ring[(s.first-1)%uint64(len(s.ring))].end

@@ -17,9 +17,9 @@ func TestStoreHandsOutWhatCame(t *testing.T) {
 		var stream []byte // what the front-end sends: a byte of length, and data
 		var want, held [][]byte
 		var buf [5]live.Fragment
-		next, taken := byte(0), 0
+		next, handedOut := byte(0), 0
 		parse := func() {
-			for s.room() > 0 {
+			for s.freeEntries() > 0 {
 				w := s.window()
 				if len(w) == 0 || len(w) < 1+int(w[0]) {
 					break
@@ -30,7 +30,7 @@ func TestStoreHandsOutWhatCame(t *testing.T) {
 					continue
 				}
 				want = append(want, bytes.Clone(w[1:n]))
-				s.keep(live.Fragment{Data: w[1:n]}, n)
+				s.enqueue(live.Fragment{Data: w[1:n]}, n)
 			}
 			s.publish()
 		}
@@ -42,10 +42,10 @@ func TestStoreHandsOutWhatCame(t *testing.T) {
 				if w := s.window(); len(w) > 0 {
 					need = 1 + int(w[0])
 				}
-				if s.room() == 0 {
+				if s.freeEntries() == 0 {
 					continue
 				}
-				space := s.space(need)
+				space := s.readSpace(need)
 				if len(space) == 0 {
 					if s.first == s.last {
 						t.Fatal("all is free, and there is no room")
@@ -66,21 +66,21 @@ func TestStoreHandsOutWhatCame(t *testing.T) {
 				n := rapid.IntRange(0, len(space)).Draw(t, "read")
 				copy(space, stream[:n])
 				stream = stream[n:]
-				s.received(n)
+				s.commitRead(n)
 				parse()
 			case 2: // take
-				for _, f := range buf[:s.take(buf[:rapid.IntRange(0, 5).Draw(t, "most")])] {
+				for _, f := range buf[:s.handOut(buf[:rapid.IntRange(0, 5).Draw(t, "most")])] {
 					held = append(held, f.Data)
-					taken++
+					handedOut++
 				}
 			case 3: // free
 				n := rapid.IntRange(0, len(held)).Draw(t, "free")
 				held = held[n:]
-				s.free(n)
+				s.freeFragments(n)
 			}
 			for i, data := range held {
-				if !bytes.Equal(data, want[taken-len(held)+i]) {
-					t.Fatalf("fragment %d is %x, want %x", taken-len(held)+i, data, want[taken-len(held)+i])
+				if !bytes.Equal(data, want[handedOut-len(held)+i]) {
+					t.Fatalf("fragment %d is %x, want %x", handedOut-len(held)+i, data, want[handedOut-len(held)+i])
 				}
 			}
 		}

@@ -14,29 +14,29 @@ import (
 
 // The bytes of docs/format/frames.md. All numbers are little-endian.
 const (
-	first         = 1 // version of the format without an acknowledged end, and without what was given up
-	version       = 2
-	helloMagic    = "RLFH"
-	answerMagic   = "RLFA"
-	helloSize     = 24 // and the name or the options
-	answerSize    = 32 // and the sentence
-	firstAnswer   = 24 // the same in the first version
-	frameSize     = 20 // and the optional words, and the data
-	frameMark     = 0x5246
-	maxName       = 64
-	maxOptions    = 1024
-	optionSize    = 4 // and its bytes
-	maxSentence   = 512
-	anySource     = 0xffff
-	noType        = 255 // of a hello that says none
-	noEvent       = 1<<64 - 1
-	flagUnchecked = 1 << 0 // the checksum is absent
-	flagEnd       = 1 << 1 // end of the run: no data; the event number is the first that never comes
-	flagTyped     = 1 << 2 // the type is that of this fragment, not the hello's
-	flagTrigger   = 1 << 3 // a trigger number follows the header: kept for later
-	flagStamp     = 1 << 4 // a time stamp follows: likewise
-	flagsFirst    = flagUnchecked | flagEnd | flagTyped
-	flagsKnown    = flagsFirst | flagTrigger | flagStamp
+	version1       = 1 // version of the format without an acknowledged end, and without what was given up
+	currentVersion = 2
+	helloMagic     = "RLFH"
+	answerMagic    = "RLFA"
+	helloSize      = 24 // and the name or the options
+	answerSize     = 32 // and the sentence
+	answerSize1    = 24 // the same in the first version
+	frameSize      = 20 // and the optional words, and the data
+	frameMark      = 0x5246
+	maxName        = 64
+	maxOptions     = 1024
+	optionSize     = 4 // and its bytes
+	maxSentence    = 512
+	anySource      = 0xffff
+	noType         = 255 // of a hello that says none
+	noEvent        = 1<<64 - 1
+	flagUnchecked  = 1 << 0 // the checksum is absent
+	flagEnd        = 1 << 1 // end of the run: no data; the event number is the first that never comes
+	flagTyped      = 1 << 2 // the type is that of this fragment, not the hello's
+	flagTrigger    = 1 << 3 // a trigger number follows the header: kept for later
+	flagStamp      = 1 << 4 // a time stamp follows: likewise
+	flagsVersion1  = flagUnchecked | flagEnd | flagTyped
+	flagsKnown     = flagsVersion1 | flagTrigger | flagStamp
 )
 
 // The kinds of options in a hello.
@@ -58,13 +58,13 @@ const (
 	badRun
 	busy
 	badFormat
-	gaveUp   // fragments are in no file of this run
-	endTaken // Ringlet has the end of the run
+	gaveUp      // fragments are in no file of this run
+	endReceived // Ringlet has the end of the run
 	_
-	prove // the front-end must prove that it has the secret
+	proofWanted // the front-end must prove that it has the secret
 )
 
-// Reasons of gaveUp.
+// Reasons of noteGivenUp.
 const (
 	severalReasons = iota // of one range
 	tooLate
@@ -83,8 +83,8 @@ var reasonWords = [...]string{
 	leftOver:       "are in no file of this run: it ended before they were built",
 }
 
-// reason is how the format says why a fragment was given up.
-func reason(why live.Fault) uint32 {
+// faultReason is how the format says why a fragment was given up.
+func faultReason(why live.Fault) uint32 {
 	switch why {
 	case live.Late:
 		return tooLate
@@ -100,14 +100,14 @@ func reason(why live.Fault) uint32 {
 
 // hello is how a front-end begins.
 type hello struct {
-	Version uint8
-	Type    uint8 // bank type; noType: says none
-	Source  uint16
-	Run     uint64 // 0: any
-	Name    string
-	Largest uint32 // bytes of the largest fragment that it will send; 0: it does not say
-	Named   string // what it calls its source: kept for later
-	Proves  bool   // it can prove that it has a secret
+	Version    uint8
+	Type       uint8 // bank type; noType: says none
+	Source     uint16
+	Run        uint64 // 0: any
+	Name       string
+	Largest    uint32 // bytes of the largest fragment that it will send; 0: it does not say
+	SourceName string // what it calls its source: kept for later
+	HasSecret  bool   // it can prove that it has a secret
 }
 
 // answer is all that Ringlet says to a front-end. What A to D are is told by the code, in the document.
@@ -120,14 +120,14 @@ type answer struct {
 
 // frame is one fragment as it came, or the end of the run.
 type frame struct {
-	Event uint64
-	Flags uint8
-	Type  uint8
-	words int    // bytes of optional words
-	Data  []byte // in the memory that was parsed
+	Event    uint64
+	Flags    uint8
+	Type     uint8
+	optional int    // bytes of optional words
+	Data     []byte // in the memory that was parsed
 }
 
-func (f *frame) size() int { return frameSize + f.words + len(f.Data) }
+func (f *frame) size() int { return frameSize + f.optional + len(f.Data) }
 
 // errShort says that more bytes are needed than are there.
 var errShort = errors.New("more bytes are needed")
@@ -139,16 +139,18 @@ func (e *formatError) Error() string {
 	return e.What + ": the front-end breaks the format of docs/format/frames.md"
 }
 
-// broken makes a formatError.
-func broken(format string, args ...any) error { return &formatError{fmt.Sprintf(format, args...)} }
+// formatErrorf makes a formatError.
+func formatErrorf(format string, args ...any) error {
+	return &formatError{fmt.Sprintf(format, args...)}
+}
 
 // parseHello reads a hello from the beginning of b, and says its size; errShort if it goes on behind b. A hello of
 // another version is read as far as all versions agree: up to the version. The version is told beside an error, too.
 func parseHello(b []byte) (hello, int, error) {
 	if n := min(len(b), len(helloMagic)); string(b[:n]) != helloMagic[:n] {
-		return hello{}, 0, broken("a hello begins with %q, not with %q", helloMagic, b[:n])
+		return hello{}, 0, formatErrorf("a hello begins with %q, not with %q", helloMagic, b[:n])
 	}
-	if len(b) > 4 && b[4] != first && b[4] != version {
+	if len(b) > 4 && b[4] != version1 && b[4] != currentVersion {
 		return hello{Version: b[4]}, 0, nil
 	}
 	if len(b) < helloSize {
@@ -160,13 +162,13 @@ func parseHello(b []byte) (hello, int, error) {
 		Source:  binary.LittleEndian.Uint16(b[6:]),
 		Run:     binary.LittleEndian.Uint64(b[8:]),
 	}
-	n, err := behindHello(b)
+	n, err := helloTailSize(b)
 	switch {
 	case err != nil:
 		return h, 0, err
 	case len(b) < helloSize+n:
 		return h, 0, errShort
-	case h.Version == first:
+	case h.Version == version1:
 		h.Name = string(b[helloSize : helloSize+n])
 		return h, helloSize + n, nil
 	}
@@ -174,24 +176,24 @@ func parseHello(b []byte) (hello, int, error) {
 	return h, helloSize + n, h.options(b[helloSize : helloSize+n])
 }
 
-// behindHello is how many bytes follow the head of a hello.
-func behindHello(b []byte) (int, error) {
-	if b[4] == first {
+// helloTailSize is how many bytes follow the head of a hello.
+func helloTailSize(b []byte) (int, error) {
+	if b[4] == version1 {
 		n := int(b[16])
 		if n > maxName {
-			return 0, broken("a hello has a name of %d bytes, %d are the most", n, maxName)
+			return 0, formatErrorf("a hello has a name of %d bytes, %d are the most", n, maxName)
 		}
 		if binary.LittleEndian.Uint32(b[16:])>>8 != 0 || binary.LittleEndian.Uint32(b[20:]) != 0 {
-			return 0, broken("bytes 17 to 23 of a hello are not zero")
+			return 0, formatErrorf("bytes 17 to 23 of a hello are not zero")
 		}
 		return n, nil
 	}
 	n := int(binary.LittleEndian.Uint16(b[16:]))
 	if n > maxOptions {
-		return 0, broken("a hello has options of %d bytes, %d are the most", n, maxOptions)
+		return 0, formatErrorf("a hello has options of %d bytes, %d are the most", n, maxOptions)
 	}
 	if binary.LittleEndian.Uint16(b[18:]) != 0 {
-		return 0, broken("bytes 18 and 19 of a hello are not zero")
+		return 0, formatErrorf("bytes 18 and 19 of a hello are not zero")
 	}
 	return n, nil
 }
@@ -201,37 +203,37 @@ func (h *hello) options(b []byte) error {
 	var seen [optionSecret + 1]bool
 	for len(b) > 0 {
 		if len(b) < optionSize {
-			return broken("the options of a hello end within one")
+			return formatErrorf("the options of a hello end within one")
 		}
 		kind, n := binary.LittleEndian.Uint16(b), int(binary.LittleEndian.Uint16(b[2:]))
 		b = b[optionSize:]
 		if n > len(b) {
-			return broken("option %d of a hello has %d bytes, and %d are there", kind, n, len(b))
+			return formatErrorf("option %d of a hello has %d bytes, and %d are there", kind, n, len(b))
 		}
 		what := b[:n]
 		b = b[n:]
 		if int(kind) < len(seen) {
 			if seen[kind] {
-				return broken("option %d of a hello comes twice", kind)
+				return formatErrorf("option %d of a hello comes twice", kind)
 			}
 			seen[kind] = true
 		}
 		switch {
 		case kind == optionName || kind == optionSource:
 			if n == 0 || n > maxName || !utf8.Valid(what) {
-				return broken("option %d of a hello, a name, has %d bytes: it must be UTF-8 of 1 to %d bytes", kind, n, maxName)
+				return formatErrorf("option %d of a hello, a name, has %d bytes: it must be UTF-8 of 1 to %d bytes", kind, n, maxName)
 			}
 			if kind == optionName {
 				h.Name = string(what)
 			} else {
-				h.Named = string(what)
+				h.SourceName = string(what)
 			}
 		case kind == optionSecret && n > secret.MaxSize:
-			return broken("option %d of a hello has %d bytes, %d are the most", kind, n, secret.MaxSize)
+			return formatErrorf("option %d of a hello has %d bytes, %d are the most", kind, n, secret.MaxSize)
 		case kind == optionSecret:
-			h.Proves = n >= leastNonce
+			h.HasSecret = n >= minNonce
 		case kind&optionRequired != 0:
-			return broken("option %#x of a hello is unknown to this Ringlet, and the front-end says that it cannot do "+
+			return formatErrorf("option %#x of a hello is unknown to this Ringlet, and the front-end says that it cannot do "+
 				"without it", kind)
 		}
 	}
@@ -241,12 +243,12 @@ func (h *hello) options(b []byte) error {
 // appendAnswer appends an answer in a version to dst. A longer sentence is cut. An answer that a version has no code
 // for must not be given.
 func appendAnswer(dst []byte, version uint8, a answer) []byte {
-	sentence := cut(a.Sentence)
+	sentence := truncateSentence(a.Sentence)
 	dst = append(dst, answerMagic...)
 	dst = append(dst, version, byte(a.Code))
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(sentence)))
 	dst = binary.LittleEndian.AppendUint64(dst, a.A)
-	if version > first {
+	if version > version1 {
 		dst = binary.LittleEndian.AppendUint64(dst, a.B)
 	}
 	dst = binary.LittleEndian.AppendUint32(dst, a.C)
@@ -254,8 +256,8 @@ func appendAnswer(dst []byte, version uint8, a answer) []byte {
 	return append(dst, sentence...)
 }
 
-// cut is a sentence as far as an answer has room for it, in whole characters.
-func cut(sentence string) string {
+// truncateSentence is a sentence as far as an answer has room for it, in whole characters.
+func truncateSentence(sentence string) string {
 	if len(sentence) <= maxSentence {
 		return sentence
 	}
@@ -266,8 +268,8 @@ func cut(sentence string) string {
 	return sentence[:n]
 }
 
-// words is how many bytes of optional words flags announce.
-func words(flags uint8) int {
+// optionalBytes is how many bytes of optional words flags announce.
+func optionalBytes(flags uint8) int {
 	n := 0
 	if flags&flagTrigger != 0 {
 		n += 8
@@ -278,12 +280,12 @@ func words(flags uint8) int {
 	return n
 }
 
-// need is how many bytes must be there for a frame of which b is the beginning.
-func need(b []byte) int {
+// frameBytesNeeded is how many bytes must be there for a frame of which b is the beginning.
+func frameBytesNeeded(b []byte) int {
 	if len(b) < frameSize {
 		return frameSize
 	}
-	return frameSize + words(b[12]) + int(min(binary.LittleEndian.Uint32(b[8:]), event.MaxFragment))
+	return frameSize + optionalBytes(b[12]) + int(min(binary.LittleEndian.Uint32(b[8:]), event.MaxFragment))
 }
 
 // parseFrame reads a frame from the beginning of b into f; errShort if it goes on behind b. A header that breaks the
@@ -293,20 +295,20 @@ func parseFrame(f *frame, b []byte, known uint8) error {
 		return errShort
 	}
 	size := binary.LittleEndian.Uint32(b[8:])
-	*f = frame{Event: binary.LittleEndian.Uint64(b), Flags: b[12], Type: b[13], words: words(b[12])}
+	*f = frame{Event: binary.LittleEndian.Uint64(b), Flags: b[12], Type: b[13], optional: optionalBytes(b[12])}
 	switch mark := binary.LittleEndian.Uint16(b[14:]); {
 	case mark != frameMark:
-		return broken("a frame has the mark %#04x and not %#04x", mark, frameMark)
+		return formatErrorf("a frame has the mark %#04x and not %#04x", mark, frameMark)
 	case f.Flags&^known != 0:
-		return broken("the frame of event %d has unknown flags, %#02x", f.Event, f.Flags)
+		return formatErrorf("the frame of event %d has unknown flags, %#02x", f.Event, f.Flags)
 	case size > event.MaxFragment:
-		return broken("the fragment of event %d has %d bytes, %d are the most", f.Event, size, event.MaxFragment)
+		return formatErrorf("the fragment of event %d has %d bytes, %d are the most", f.Event, size, event.MaxFragment)
 	case f.Event == noEvent:
-		return broken("%d is no event number", f.Event)
+		return formatErrorf("%d is no event number", f.Event)
 	case f.Flags&flagEnd != 0 && size != 0:
-		return broken("the end of the run, at event %d, has %d bytes of data", f.Event, size)
+		return formatErrorf("the end of the run, at event %d, has %d bytes of data", f.Event, size)
 	}
-	at := frameSize + f.words
+	at := frameSize + f.optional
 	if len(b) < at+int(size) {
 		return errShort
 	}
@@ -314,12 +316,12 @@ func parseFrame(f *frame, b []byte, known uint8) error {
 	want := binary.LittleEndian.Uint32(b[16:])
 	if f.Flags&flagUnchecked != 0 {
 		if want != 0 {
-			return broken("the frame of event %d has a checksum and says that it has none", f.Event)
+			return formatErrorf("the frame of event %d has a checksum and says that it has none", f.Event)
 		}
 		return nil
 	}
 	if sum := crc32c.Add(crc32c.Sum(b[:16]), b[frameSize:at+int(size)]); sum != want {
-		return broken("the fragment of event %d has the checksum %08x, but the frame says %08x: it changed on the way",
+		return formatErrorf("the fragment of event %d has the checksum %08x, but the frame says %08x: it changed on the way",
 			f.Event, sum, want)
 	}
 	return nil

@@ -23,7 +23,7 @@ func appendHello(dst []byte, h hello) []byte {
 	dst = append(dst, h.Version, h.Type)
 	dst = binary.LittleEndian.AppendUint16(dst, h.Source)
 	dst = binary.LittleEndian.AppendUint64(dst, h.Run)
-	if h.Version == first {
+	if h.Version == version1 {
 		dst = binary.LittleEndian.AppendUint64(dst, uint64(len(h.Name)))
 		return append(dst, h.Name...)
 	}
@@ -31,8 +31,8 @@ func appendHello(dst []byte, h hello) []byte {
 	if h.Name != "" {
 		options = appendOption(options, optionName, h.Name)
 	}
-	if h.Named != "" {
-		options = appendOption(options, optionSource, h.Named)
+	if h.SourceName != "" {
+		options = appendOption(options, optionSource, h.SourceName)
 	}
 	return appendOptions(dst, h.Largest, options)
 }
@@ -58,7 +58,7 @@ func appendFrame(dst []byte, f frame) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(f.Data)))
 	dst = append(dst, f.Flags, f.Type)
 	dst = binary.LittleEndian.AppendUint16(dst, frameMark)
-	words := bytes.Repeat([]byte{0x5a}, words(f.Flags))
+	words := bytes.Repeat([]byte{0x5a}, optionalBytes(f.Flags))
 	sum := uint32(0)
 	if f.Flags&flagUnchecked == 0 {
 		sum = crc32c.Add(crc32c.Add(crc32c.Sum(dst[at:]), words), f.Data)
@@ -68,7 +68,7 @@ func appendFrame(dst []byte, f frame) []byte {
 }
 
 var goldenHello = hello{
-	Version: first,
+	Version: version1,
 	Type:    51,
 	Source:  0x0107,
 	Run:     42,
@@ -76,13 +76,13 @@ var goldenHello = hello{
 }
 
 var goldenHello2 = hello{
-	Version: version,
-	Type:    51,
-	Source:  0x0107,
-	Run:     42,
-	Name:    "tpc",
-	Largest: 1000,
-	Named:   "plane",
+	Version:    currentVersion,
+	Type:       51,
+	Source:     0x0107,
+	Run:        42,
+	Name:       "tpc",
+	Largest:    1000,
+	SourceName: "plane",
 }
 
 var goldenFrames = []frame{
@@ -100,17 +100,17 @@ var goldenFrames = []frame{
 var goldenFrames2 = []frame{
 	goldenFrames[0],
 	{
-		Event: 8,
-		Flags: flagUnchecked | flagTrigger,
-		words: 8,
-		Data:  []byte{0xab, 0xcd},
+		Event:    8,
+		Flags:    flagUnchecked | flagTrigger,
+		optional: 8,
+		Data:     []byte{0xab, 0xcd},
 	},
 	{
-		Event: 9,
-		Flags: flagTyped | flagTrigger | flagStamp,
-		Type:  uint8(event.FragmentMissing),
-		words: 16,
-		Data:  []byte{0xff},
+		Event:    9,
+		Flags:    flagTyped | flagTrigger | flagStamp,
+		Type:     uint8(event.FragmentMissing),
+		optional: 16,
+		Data:     []byte{0xff},
 	},
 	goldenFrames[3],
 }
@@ -121,7 +121,7 @@ func TestStreamGolden(t *testing.T) {
 		hello  hello
 		frames []frame
 		known  uint8
-	}{"stream": {goldenHello, goldenFrames, flagsFirst}, "stream2": {goldenHello2, goldenFrames2, flagsKnown}} {
+	}{"stream": {goldenHello, goldenFrames, flagsVersion1}, "stream2": {goldenHello2, goldenFrames2, flagsKnown}} {
 		b := golden.Hex(t, name)
 		h, n, err := parseHello(b)
 		must.OK(t, err)
@@ -155,19 +155,19 @@ func TestAnswersGolden(t *testing.T) {
 		C:    storeSize,
 		D:    event.MaxFragment,
 	}
-	late := given{
-		from: 5,
-		to:   8,
-		n:    3,
-		why:  tooLate,
+	late := givenUpRange{
+		from:   5,
+		to:     8,
+		count:  3,
+		reason: tooLate,
 	}
 	no := answer{Code: busy, Sentence: "busy"}
 	for name, c := range map[string]struct {
 		version uint8
 		say     []answer
 	}{
-		"answers":  {first, []answer{yes, {Code: acknowledged, A: 10}, no}},
-		"answers2": {version, []answer{yes, late.answer(), {Code: acknowledged, A: 10}, {Code: endTaken, A: 10}, no}},
+		"answers":  {version1, []answer{yes, {Code: acknowledged, A: 10}, no}},
+		"answers2": {currentVersion, []answer{yes, late.answer(), {Code: acknowledged, A: 10}, {Code: endReceived, A: 10}, no}},
 	} {
 		var got []byte
 		for _, a := range c.say {
@@ -177,11 +177,11 @@ func TestAnswersGolden(t *testing.T) {
 			t.Errorf("%s: got\n%x\nwant\n%x", name, got, want)
 		}
 	}
-	long := appendAnswer(nil, version, answer{Sentence: strings.Repeat("x", 1000)})
+	long := appendAnswer(nil, currentVersion, answer{Sentence: strings.Repeat("x", 1000)})
 	if len(long) != answerSize+maxSentence {
 		t.Errorf("a long sentence makes %d bytes", len(long))
 	}
-	if s := cut("x" + strings.Repeat("é", maxSentence)); len(s) != maxSentence-1 || !utf8.ValidString(s) {
+	if s := truncateSentence("x" + strings.Repeat("é", maxSentence)); len(s) != maxSentence-1 || !utf8.ValidString(s) {
 		t.Errorf("a character is cut: %d bytes", len(s))
 	}
 }
@@ -189,11 +189,11 @@ func TestAnswersGolden(t *testing.T) {
 // TestBrokenFrames: each way to break a frame has its sentence, and is found as early as it can be.
 func TestBrokenFrames(t *testing.T) {
 	stamped := appendFrame(nil, goldenFrames2[2])
-	if err := parseFrame(new(frame), stamped, flagsFirst); err == nil || !strings.Contains(err.Error(), "unknown flags") {
+	if err := parseFrame(new(frame), stamped, flagsVersion1); err == nil || !strings.Contains(err.Error(), "unknown flags") {
 		t.Errorf("a time stamp on a connection of the first version: %v", err)
 	}
 	for n := range stamped {
-		if err := parseFrame(new(frame), stamped[:n], flagsKnown); !errors.Is(err, errShort) || need(stamped[:n]) <= n {
+		if err := parseFrame(new(frame), stamped[:n], flagsKnown); !errors.Is(err, errShort) || frameBytesNeeded(stamped[:n]) <= n {
 			t.Errorf("%d of %d bytes: %v", n, len(stamped), err)
 		}
 	}
@@ -266,7 +266,7 @@ func TestBrokenHellos(t *testing.T) {
 // brokenOptions: what a hello of version 2 may not have.
 func brokenOptions(t *testing.T) {
 	t.Helper()
-	head := appendHello(nil, hello{Version: version})[:16]
+	head := appendHello(nil, hello{Version: currentVersion})[:16]
 	for name, c := range map[string]struct {
 		options []byte
 		want    string
@@ -282,7 +282,7 @@ func brokenOptions(t *testing.T) {
 		"required": {appendOption(nil, 0x8009, "x"), "option 0x8009"},
 	} {
 		h, _, err := parseHello(appendOptions(bytes.Clone(head), 0, c.options))
-		if err == nil || !strings.Contains(err.Error(), c.want) || h.Version != version {
+		if err == nil || !strings.Contains(err.Error(), c.want) || h.Version != currentVersion {
 			t.Errorf("%s: %v, %v", name, h, err)
 		}
 	}
@@ -302,11 +302,11 @@ func FuzzHello(f *testing.F) {
 		h, n, err := parseHello(b)
 		switch {
 		case err != nil:
-		case n > len(b) || len(h.Name) > maxName || len(h.Named) > maxName:
+		case n > len(b) || len(h.Name) > maxName || len(h.SourceName) > maxName:
 			t.Errorf("%x is read as %+v", b, h)
-		case h.Version == first && !bytes.Equal(appendHello(nil, h), b[:n]):
+		case h.Version == version1 && !bytes.Equal(appendHello(nil, h), b[:n]):
 			t.Errorf("%x is read as %+v", b, h)
-		case h.Version == version:
+		case h.Version == currentVersion:
 			if again, _, err := parseHello(appendHello(nil, h)); err != nil || again != h {
 				t.Errorf("%x is read as %+v, and that as %+v, %v", b, h, again, err)
 			}
@@ -322,10 +322,10 @@ func FuzzFrame(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var fr frame
 		err := parseFrame(&fr, b, flagsKnown)
-		if n := need(b); n < frameSize || n > frameSize+16+event.MaxFragment || errors.Is(err, errShort) && n <= len(b) {
+		if n := frameBytesNeeded(b); n < frameSize || n > frameSize+16+event.MaxFragment || errors.Is(err, errShort) && n <= len(b) {
 			t.Errorf("%d bytes are needed for %x", n, b)
 		}
-		if err == nil && fr.words == 0 && !bytes.Equal(appendFrame(nil, fr), b[:fr.size()]) {
+		if err == nil && fr.optional == 0 && !bytes.Equal(appendFrame(nil, fr), b[:fr.size()]) {
 			t.Errorf("%x is read as %+v", b, fr)
 		}
 		if err == nil && fr.size() > len(b) {

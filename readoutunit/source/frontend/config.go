@@ -16,16 +16,16 @@ type Config struct {
 
 // FrontEnd is what turns charge into clusters. Amplitudes are counts of the 8-bit converter.
 type FrontEnd struct {
-	Signal         float64 `yaml:"signal"`          // most probable amplitude of a particle that passes at a right angle
-	Noise          float64 `yaml:"noise"`           // standard deviation of a strip
-	Threshold      int     `yaml:"threshold"`       // an amplitude above it is a hit
-	Pedestal       float64 `yaml:"pedestal"`        // mean of the strips' offsets
-	PedestalSpread float64 `yaml:"pedestal-spread"` // standard deviation from strip to strip
-	CommonMode     float64 `yaml:"common-mode"`     // standard deviation of what the 32 strips of a link share
-	BadChannels    float64 `yaml:"bad-channels"`    // share of strips that are faulty, and masked
-	Thickness      float64 `yaml:"thickness"`       // of the silicon, mm
-	Diffusion      float64 `yaml:"diffusion"`       // standard deviation of the charge's spreading, mm
-	RadiationPart  float64 `yaml:"radiation-part"`  // of a radiation length, in each sensor: scattering
+	Signal            float64 `yaml:"signal"`          // most probable amplitude of a particle that passes at a right angle
+	Noise             float64 `yaml:"noise"`           // standard deviation of a strip
+	Threshold         int     `yaml:"threshold"`       // an amplitude above it is a hit
+	Pedestal          float64 `yaml:"pedestal"`        // mean of the strips' offsets
+	PedestalSpread    float64 `yaml:"pedestal-spread"` // standard deviation from strip to strip
+	CommonMode        float64 `yaml:"common-mode"`     // standard deviation of what the 32 strips of a link share
+	BadChannels       float64 `yaml:"bad-channels"`    // share of strips that are faulty, and masked
+	Thickness         float64 `yaml:"thickness"`       // of the silicon, mm
+	Diffusion         float64 `yaml:"diffusion"`       // standard deviation of the charge's spreading, mm
+	RadiationFraction float64 `yaml:"radiation-part"`  // of a radiation length, in each sensor: scattering
 }
 
 // Collisions is what happens at an event.
@@ -42,16 +42,16 @@ func Default() Config {
 	return Config{
 		Detector: velo.Default(),
 		FrontEnd: FrontEnd{
-			Signal:         45,
-			Noise:          2.36,
-			Threshold:      6,
-			Pedestal:       90,
-			PedestalSpread: 8,
-			CommonMode:     3,
-			BadChannels:    0.002,
-			Thickness:      0.3,
-			Diffusion:      0.006,
-			RadiationPart:  0.0035,
+			Signal:            45,
+			Noise:             2.36,
+			Threshold:         6,
+			Pedestal:          90,
+			PedestalSpread:    8,
+			CommonMode:        3,
+			BadChannels:       0.002,
+			Thickness:         0.3,
+			Diffusion:         0.006,
+			RadiationFraction: 0.0035,
 		},
 		Collisions: Collisions{
 			Particles: 138,
@@ -89,7 +89,7 @@ func (c *Config) validate() error {
 		{"front-end.bad-channels", f.BadChannels, 0, 1},
 		{"front-end.thickness", f.Thickness, 0, 5},
 		{"front-end.diffusion", f.Diffusion, 0, 1},
-		{"front-end.radiation-part", f.RadiationPart, 0, 1},
+		{"front-end.radiation-part", f.RadiationFraction, 0, 1},
 		{"collisions.particles", k.Particles, 0, 10_000},
 		{"collisions.pile-up", k.PileUp, 0, 20},
 		{"collisions.displaced", k.Displaced, 0, 1},

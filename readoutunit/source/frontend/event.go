@@ -7,14 +7,14 @@ import (
 	"ringlet/event/velo"
 )
 
-// happening is the memory of one event at a time: what happened, and the charge that it left. One goroutine uses it,
+// simulator is the memory of one event at a time: what happened, and the charge that it left. One goroutine uses it,
 // and nothing is allocated once it has grown.
-type happening struct {
+type simulator struct {
 	d      *Detector
 	seed   uint64
 	raw    bool
 	truth  Truth
-	random *source
+	random *randomSource
 	boards []charges
 	adc    *converter // of raw data
 }
@@ -26,18 +26,18 @@ type charges struct {
 	bad     [velo.Strips / 64]uint64
 }
 
-// newEvent makes the memory. raw has the boards prepare 8-bit values of every strip; otherwise noise is drawn only
+// newSimulator makes the memory. raw has the boards prepare 8-bit values of every strip; otherwise noise is drawn only
 // where it is seen.
-func (d *Detector) newEvent(seed uint64, raw bool) *happening {
-	e := &happening{
+func (d *Detector) newSimulator(seed uint64, raw bool) *simulator {
+	e := &simulator{
 		d:      d,
 		seed:   seed,
 		raw:    raw,
-		random: newSource(),
+		random: newRandomSource(),
 		boards: make([]charges, d.geo.Boards()),
 	}
 	for b := range e.boards {
-		e.random.begin(seed, 0, uint64(b)+2*particles)
+		e.random.seedFor(seed, 0, uint64(b)+2*particlePurpose)
 		for strip := range d.geo.Strips(b) {
 			if e.random.Float64() < d.cfg.FrontEnd.BadChannels {
 				e.boards[b].bad[strip/64] |= 1 << (strip % 64)
@@ -50,8 +50,8 @@ func (d *Detector) newEvent(seed uint64, raw bool) *happening {
 	return e
 }
 
-// make lets event ev happen. The truth is valid until the next call.
-func (e *happening) make(ev uint64) *Truth {
+// simulate lets event ev happen. The truth is valid until the next call.
+func (e *simulator) simulate(ev uint64) *Truth {
 	for b := range e.boards {
 		c := &e.boards[b]
 		for _, strip := range c.touched {
@@ -59,15 +59,15 @@ func (e *happening) make(ev uint64) *Truth {
 		}
 		c.touched = c.touched[:0]
 	}
-	e.truth.make(e.d, e.random, e.seed, ev)
+	e.truth.generate(e.d, e.random, e.seed, ev)
 	for i := range e.truth.Tracks {
-		e.pass(&e.truth.Tracks[i])
+		e.propagate(&e.truth.Tracks[i])
 	}
 	return &e.truth
 }
 
-// pass lets a particle go through the sensors.
-func (e *happening) pass(t *Track) {
+// propagate lets a particle go through the sensors.
+func (e *simulator) propagate(t *Track) {
 	v := &e.truth.Vertices[t.Vertex]
 	planes := e.d.planes
 	slope := math.Sqrt(float64(t.TX*t.TX) + float64(t.TY*t.TY))
@@ -78,7 +78,7 @@ func (e *happening) pass(t *Track) {
 	}
 	x, y, z, tx, ty := v.X, v.Y, v.Z, t.TX, t.TY
 	path := math.Sqrt(1 + float64(slope*slope))
-	kick := 0.0136 / max(t.P, 0.01) * math.Sqrt(float64(e.d.cfg.FrontEnd.RadiationPart*path)) * path * path
+	kick := 0.0136 / max(t.P, 0.01) * math.Sqrt(float64(e.d.cfg.FrontEnd.RadiationFraction*path)) * path * path
 	for ; at >= 0 && at < len(planes); at += step {
 		p := &planes[at]
 		dz := p.z - z
@@ -90,15 +90,15 @@ func (e *happening) pass(t *Track) {
 		if square < e.d.inner2 {
 			continue
 		}
-		if e.cross(t, p, x, y, tx, ty, path) && kick > 1e-7 {
+		if e.crossSensor(t, p, x, y, tx, ty, path) && kick > 1e-7 {
 			tx += float64(kick * e.random.NormFloat64())
 			ty += float64(kick * e.random.NormFloat64())
 		}
 	}
 }
 
-// cross lets a particle pass a sensor at x, y. It is false where the sensor has no strip.
-func (e *happening) cross(t *Track, p *plane, x, y, tx, ty, path float64) bool {
+// crossSensor lets a particle pass a sensor at x, y. It is false where the sensor has no strip.
+func (e *simulator) crossSensor(t *Track, p *plane, x, y, tx, ty, path float64) bool {
 	r := math.Sqrt(float64(x*x) + float64(y*y))
 	if toward := x * float64(1-2*int(p.side)); toward < float64(r*e.d.edge) {
 		return false // it passes beside this half
@@ -122,7 +122,7 @@ func (e *happening) cross(t *Track, p *plane, x, y, tx, ty, path float64) bool {
 	}
 	f := &e.d.cfg.FrontEnd
 	width := float64(f.Thickness*math.Abs(lean)) + float64(2*math.Sqrt(3)*f.Diffusion)
-	e.boards[p.board].deposit(at, width/at.Pitch, float64(e.energy()*path))
+	e.boards[p.board].deposit(at, width/at.Pitch, float64(e.drawAmplitude()*path))
 	if p.kind == velo.R {
 		t.RHits++
 	} else {
@@ -131,8 +131,8 @@ func (e *happening) cross(t *Track, p *plane, x, y, tx, ty, path float64) bool {
 	return true
 }
 
-// energy draws the amplitude of a particle: Moyal's form of the Landau distribution, -ln(n²) for a normal n.
-func (e *happening) energy() float64 {
+// drawAmplitude draws the amplitude of a particle: Moyal's form of the Landau distribution, -ln(n²) for a normal n.
+func (e *simulator) drawAmplitude() float64 {
 	const spread = 0.09 // scale over most probable value in 300 µm of silicon
 	n := e.random.NormFloat64()
 	tail := -math.Log(max(float64(n*n), 1e-9))
@@ -145,19 +145,19 @@ func (c *charges) deposit(at velo.Place, width, amplitude float64) {
 	top := low + width
 	first, last := max(int(math.Floor(low)), at.Low), min(int(math.Floor(top)), at.Top-1)
 	for s := first; s <= last; s++ {
-		part := (min(top, float64(s+1)) - max(low, float64(s))) / width
+		fraction := (min(top, float64(s+1)) - max(low, float64(s))) / width
 		if width == 0 {
-			part = 1
+			fraction = 1
 		}
 		if c.counts[s] == 0 {
 			c.touched = append(c.touched, uint16(s))
 		}
-		c.counts[s] += float32(amplitude * part)
+		c.counts[s] += float32(amplitude * fraction)
 	}
 }
 
 // clusters appends the clusters of a board to dst: of the event that make made.
-func (e *happening) clusters(dst []velo.Cluster, board int) []velo.Cluster {
+func (e *simulator) clusters(dst []velo.Cluster, board int) []velo.Cluster {
 	if board >= len(e.boards) {
 		return dst // a spare source
 	}
@@ -165,16 +165,16 @@ func (e *happening) clusters(dst []velo.Cluster, board int) []velo.Cluster {
 	if e.raw {
 		e.adc.hits(&hits, e, board)
 	} else {
-		e.suppressed(&hits, board)
+		e.suppressedHits(&hits, board)
 	}
 	return appendClusters(dst, &hits, e.d.geo, e.d.geo.Sensor(board).Kind)
 }
 
-// suppressed has the hits of a board without looking at strips that see nothing: noise passes the threshold at a known
+// suppressedHits has the hits of a board without looking at strips that see nothing: noise passes the threshold at a known
 // share of them, and the way from one to the next is drawn.
-func (e *happening) suppressed(hits *hitMask, board int) {
+func (e *simulator) suppressedHits(hits *hitMask, board int) {
 	d, c := e.d, &e.boards[board]
-	e.random.begin(e.seed, e.truth.Event, uint64(board))
+	e.random.seedFor(e.seed, e.truth.Event, uint64(board))
 	strips := d.geo.Strips(board)
 	for s := -1; ; {
 		far := float64(e.random.ExpFloat64() * -d.skip)

@@ -32,10 +32,10 @@ type counts struct {
 }
 
 func count(d *Detector, seed uint64, raw bool, events int) (c counts) {
-	e := d.newEvent(seed, raw)
+	e := d.newSimulator(seed, raw)
 	var list []velo.Cluster
 	for ev := range events {
-		truth := e.make(uint64(ev))
+		truth := e.simulate(uint64(ev))
 		c.tracks += float64(len(truth.Tracks))
 		for i := range truth.Tracks {
 			c.hits += float64(truth.Tracks[i].RHits + truth.Tracks[i].PhiHits)
@@ -132,13 +132,13 @@ func TestNoiseAlone(t *testing.T) {
 func TestHitsLieOnTracks(t *testing.T) {
 	d := detector(t, func(c *Config) {
 		quiet(c)
-		c.FrontEnd.RadiationPart, c.Collisions.Particles, c.FrontEnd.BadChannels = 0, 8, 0
+		c.FrontEnd.RadiationFraction, c.Collisions.Particles, c.FrontEnd.BadChannels = 0, 8, 0
 	})
-	e := d.newEvent(3, false)
+	e := d.newSimulator(3, false)
 	var list []velo.Cluster
 	crossings, clusters, far := 0, 0, 0
 	for ev := range uint64(300) {
-		truth := e.make(ev)
+		truth := e.simulate(ev)
 		for i := range truth.Tracks {
 			crossings += truth.Tracks[i].RHits
 		}
@@ -171,10 +171,10 @@ func nearest(t *Truth, z, r float64) float64 {
 
 // TestTruth: displaced events have two decays of B mesons, some millimetres away from the collision.
 func TestTruth(t *testing.T) {
-	e := detector(t, nil).newEvent(8, false)
+	e := detector(t, nil).newSimulator(8, false)
 	displaced, flight, decays := 0, 0.0, 0
 	for ev := range uint64(2000) {
-		truth := e.make(ev)
+		truth := e.simulate(ev)
 		have := 0
 		for _, v := range truth.Vertices {
 			if v.Origin == Beauty {
@@ -223,11 +223,11 @@ func TestRefusedConfigurations(t *testing.T) {
 }
 
 func BenchmarkEvent(b *testing.B) {
-	e := detector(b, nil).newEvent(1, false)
+	e := detector(b, nil).newSimulator(1, false)
 	var list []velo.Cluster
 	b.ReportAllocs()
 	for ev := uint64(0); b.Loop(); ev++ {
-		e.make(ev)
+		e.simulate(ev)
 		list = list[:0]
 		for board := range 100 {
 			list = e.clusters(list, board)
@@ -236,10 +236,10 @@ func BenchmarkEvent(b *testing.B) {
 }
 
 func BenchmarkRawEvent(b *testing.B) {
-	e := detector(b, nil).newEvent(1, true)
+	e := detector(b, nil).newSimulator(1, true)
 	var list []velo.Cluster
 	for ev := uint64(0); b.Loop(); ev++ {
-		e.make(ev)
+		e.simulate(ev)
 		list = list[:0]
 		for board := range 100 {
 			list = e.clusters(list, board)

@@ -31,7 +31,7 @@ type Maker struct {
 	cfg MakerConfig
 
 	// owned by the goroutine that calls; while a block is made, worker i owns workers[i] and the block's parts[i]
-	workers []*happening
+	workers []*simulator
 	blocks  []*block
 	last    *block
 	next    int // block that is given up for the next, when there are Keep
@@ -40,13 +40,13 @@ type Maker struct {
 
 // block is the events of one MEP.
 type block struct {
-	first uint64
-	n     int
-	parts []part // of each worker
+	first  uint64
+	n      int
+	ranges []eventRange // of each worker
 }
 
-// part is what one worker has made of a block: the events from event on.
-type part struct {
+// eventRange is what one worker has made of a block: the events from event on.
+type eventRange struct {
 	event    int
 	clusters []velo.Cluster
 	ends     []uint32 // where the clusters of an event's stream end, event by event
@@ -60,7 +60,7 @@ func NewMaker(d *Detector, c MakerConfig) (*Maker, error) {
 	}
 	m := &Maker{d: d, cfg: c}
 	for range max(1, c.Workers) {
-		m.workers = append(m.workers, d.newEvent(c.Seed, c.Raw))
+		m.workers = append(m.workers, d.newSimulator(c.Seed, c.Raw))
 	}
 	return m, nil
 }
@@ -94,14 +94,14 @@ func (m *Maker) FillMFP(dst []byte, source uint16, first uint64, n int, withCRC 
 		return 0, 0, fmt.Errorf("the MFP of source %d for %d events needs room for %d bytes, there are %d", source, n, limit,
 			len(dst))
 	}
-	b := m.block(first, n)
+	b := m.findBlock(first, n)
 	types, sizes := event.MFPTables(dst, n)
 	clear(types)
 	clear(sizes)
 	round := 1<<m.cfg.Align - 1
 	at := event.MFPHeaderSize(n)
-	for i := range b.parts {
-		p := &b.parts[i]
+	for i := range b.ranges {
+		p := &b.ranges[i]
 		for k := stream; k < len(p.ends); k += m.cfg.Streams {
 			begin := uint32(0)
 			if k > 0 {
@@ -130,8 +130,8 @@ func (m *Maker) FillMFP(dst []byte, source uint16, first uint64, n int, withCRC 
 	return at, crc, nil
 }
 
-// block has the events of a block, made now if they are not there.
-func (m *Maker) block(first uint64, n int) *block {
+// findBlock has the events of a block, made now if they are not there.
+func (m *Maker) findBlock(first uint64, n int) *block {
 	if b := m.last; b != nil && b.first == first && b.n == n {
 		return b
 	}
@@ -142,18 +142,18 @@ func (m *Maker) block(first uint64, n int) *block {
 		}
 	}
 	if len(m.blocks) < max(1, m.cfg.Keep) {
-		m.last = &block{parts: make([]part, len(m.workers))}
+		m.last = &block{ranges: make([]eventRange, len(m.workers))}
 		m.blocks = append(m.blocks, m.last)
 	} else {
 		m.last = m.blocks[m.next]
 		m.next = (m.next + 1) % len(m.blocks)
 	}
-	m.make(m.last, first, n)
+	m.makeBlock(m.last, first, n)
 	return m.last
 }
 
-// make makes the events of a block, each worker a part of them.
-func (m *Maker) make(b *block, first uint64, n int) {
+// makeBlock makes the events of a block, each worker a part of them.
+func (m *Maker) makeBlock(b *block, first uint64, n int) {
 	b.first, b.n = first, n
 	if m.cfg.Truth {
 		for len(m.truths) < n {
@@ -161,24 +161,24 @@ func (m *Maker) make(b *block, first uint64, n int) {
 		}
 	}
 	if len(m.workers) == 1 {
-		m.part(m.workers[0], &b.parts[0], first, 0, n)
+		m.makeRange(m.workers[0], &b.ranges[0], first, 0, n)
 		return
 	}
 	each, at := (n+len(m.workers)-1)/len(m.workers), 0
 	var all sync.WaitGroup
 	for i, worker := range m.workers {
 		from, to := at, min(at+each, n)
-		all.Go(func() { m.part(worker, &b.parts[i], first, from, to) })
+		all.Go(func() { m.makeRange(worker, &b.ranges[i], first, from, to) })
 		at = to
 	}
 	all.Wait()
 }
 
-// part makes the events of a block from from up to to.
-func (m *Maker) part(worker *happening, p *part, first uint64, from, to int) {
+// makeRange makes the events of a block from from up to to.
+func (m *Maker) makeRange(worker *simulator, p *eventRange, first uint64, from, to int) {
 	p.event, p.clusters, p.ends = from, p.clusters[:0], p.ends[:0]
 	for i := from; i < to; i++ {
-		truth := worker.make(first + uint64(i))
+		truth := worker.simulate(first + uint64(i))
 		if m.cfg.Truth {
 			t := &m.truths[i]
 			*t = Truth{

@@ -128,10 +128,10 @@ func TestRenumber(t *testing.T) {
 
 func TestTruthsOfABlock(t *testing.T) {
 	m := maker(t, MakerConfig{Seed: 4, Streams: 2, Workers: 3, Truth: true})
-	e := detector(t, nil).newEvent(4, false)
+	e := detector(t, nil).newSimulator(4, false)
 	fill(t, m, 0, 100, 8)
 	for i, got := range m.Truths() {
-		want := e.make(uint64(100 + i))
+		want := e.simulate(uint64(100 + i))
 		if got.Event != want.Event || len(got.Tracks) != len(want.Tracks) || got.Tracks[0] != want.Tracks[0] ||
 			len(got.Vertices) != len(want.Vertices) {
 			t.Errorf("event %d: %d particles, want %d", got.Event, len(got.Tracks), len(want.Tracks))

@@ -31,42 +31,42 @@ func subtract(dst []int16, values, pedestals []uint8) {
 // do strips that are more than limit away from what the others share: they have a hit. All is whole numbers.
 func commonMode(amplitudes []int16, masked *hitMask, limit int) {
 	for at := 0; at < len(amplitudes); at += link {
-		one := amplitudes[at:min(at+link, len(amplitudes))]
+		strips := amplitudes[at:min(at+link, len(amplitudes))]
 		mask := uint32(masked[at/64] >> (at % 64))
-		oneLink(one, mask, int16(limit))
+		correctLink(strips, mask, int16(limit))
 	}
 }
 
-// oneLink does one link: the bits of out are strips that do not count. The median tells strips with a hit from the
+// correctLink does one link: the bits of out are strips that do not count. The median tells strips with a hit from the
 // others, since the mean would follow the hits where there are many; then the line does, which leaves fewer in doubt.
-func oneLink(one []int16, out uint32, limit int16) {
-	middle, n := median(one, out)
+func correctLink(strips []int16, out uint32, limit int16) {
+	middle, n := median(strips, out)
 	if n == 0 {
 		return
 	}
 	l := line{below: 1, y: int64(middle)}
 	for range 2 {
 		beyond := out
-		for i, v := range one {
-			if off := v - l.at(i); off > limit || off < -limit {
+		for i, v := range strips {
+			if off := v - l.valueAt(i); off > limit || off < -limit {
 				beyond |= 1 << i
 			}
 		}
-		next, ok := fit(one, beyond)
+		next, ok := fit(strips, beyond)
 		if !ok {
 			break // with all but one excluded, the line before is the best there is
 		}
 		l = next
 	}
-	for i := range one {
-		one[i] -= l.at(i)
+	for i := range strips {
+		strips[i] -= l.valueAt(i)
 	}
 }
 
 // median is the middle of the n strips that count.
-func median(one []int16, out uint32) (middle int16, n int) {
+func median(strips []int16, out uint32) (middle int16, n int) {
 	var sorted [link]int16
-	for i, v := range one {
+	for i, v := range strips {
 		if out>>i&1 != 0 {
 			continue
 		}
@@ -83,12 +83,12 @@ func median(one []int16, out uint32) (middle int16, n int) {
 // line is (y + slope × (n i − x)) / below at strip i.
 type line struct{ y, slope, n, x, below int64 }
 
-func (l *line) at(i int) int16 { return int16(rounded(l.y+l.slope*(l.n*int64(i)-l.x), l.below)) }
+func (l *line) valueAt(i int) int16 { return int16(rounded(l.y+l.slope*(l.n*int64(i)-l.x), l.below)) }
 
 // fit is the line of least squares through the strips that count; it takes two of them.
-func fit(one []int16, out uint32) (line, bool) {
+func fit(strips []int16, out uint32) (line, bool) {
 	var n, x, y, xx, xy int64
-	for i, v := range one {
+	for i, v := range strips {
 		if out>>i&1 == 0 {
 			n++
 			x += int64(i)

@@ -105,10 +105,10 @@ func TestClusters(t *testing.T) {
 // TestPreparationAllocatesNothing holds the steps, and an event as a whole.
 func TestPreparationAllocatesNothing(t *testing.T) {
 	for _, raw := range []bool{false, true} {
-		e := detector(t, nil).newEvent(1, raw)
+		e := detector(t, nil).newSimulator(1, raw)
 		list := make([]velo.Cluster, 0, 100*velo.Strips)
 		once := func() {
-			e.make(7)
+			e.simulate(7)
 			list = list[:0]
 			for b := range 100 {
 				list = e.clusters(list, b)

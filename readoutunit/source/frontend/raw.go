@@ -14,11 +14,11 @@ type converter struct {
 	amplitude []int16     // scratch
 }
 
-func newConverter(d *Detector, seed uint64, random *source) *converter {
+func newConverter(d *Detector, seed uint64, random *randomSource) *converter {
 	f := &d.cfg.FrontEnd
 	c := &converter{values: make([]uint8, velo.Strips), amplitude: make([]int16, velo.Strips)}
 	for b := range d.geo.Boards() {
-		random.begin(seed, 0, uint64(b)+3*particles)
+		random.seedFor(seed, 0, uint64(b)+3*particlePurpose)
 		offsets := make([]float64, d.geo.Strips(b))
 		pedestals := make([]uint8, len(offsets))
 		for s := range offsets {
@@ -31,9 +31,9 @@ func newConverter(d *Detector, seed uint64, random *source) *converter {
 }
 
 // hits samples the strips of a board and prepares them up to the hits.
-func (c *converter) hits(hits *hitMask, e *happening, board int) {
+func (c *converter) hits(hits *hitMask, e *simulator, board int) {
 	f := &e.d.cfg.FrontEnd
-	e.random.begin(e.seed, e.truth.Event, uint64(board))
+	e.random.seedFor(e.seed, e.truth.Event, uint64(board))
 	values := c.values[:len(c.offsets[board])]
 	masked := (*hitMask)(&e.boards[board].bad)
 	c.sample(values, e, board)
@@ -45,7 +45,7 @@ func (c *converter) hits(hits *hitMask, e *happening, board int) {
 
 // sample makes the values of a board: offset, charge, noise, and what the strips of a link share, which is a level and
 // a slope. A strip that is faulty gives anything.
-func (c *converter) sample(values []uint8, e *happening, board int) {
+func (c *converter) sample(values []uint8, e *simulator, board int) {
 	f, bad := &e.d.cfg.FrontEnd, &e.boards[board].bad
 	level, slope := 0.0, 0.0
 	for s := range values {

@@ -46,38 +46,38 @@ type Truth struct {
 
 // species is a kind of particle that decays away from the collision.
 type species struct {
-	origin   Origin
-	mass     float64 // GeV
-	flight   float64 // mean proper length, mm
-	pt       float64 // mean transverse momentum, GeV
-	low, top float64 // pseudorapidities
-	least    int     // charged particles of a decay
-	most     int
-	energy   float64 // momentum of two of them in the frame at rest, GeV; more of them have less
+	origin       Origin
+	mass         float64 // GeV
+	flight       float64 // mean proper length, mm
+	pt           float64 // mean transverse momentum, GeV
+	low, top     float64 // pseudorapidities
+	minDaughters int     // charged particles of a decay
+	maxDaughters int
+	energy       float64 // momentum of two of them in the frame at rest, GeV; more of them have less
 }
 
 var (
 	beauty = species{
-		origin: Beauty,
-		mass:   5.279,
-		flight: 0.455,
-		pt:     4.5,
-		low:    1.8,
-		top:    4.9,
-		least:  2,
-		most:   5,
-		energy: 2.6,
+		origin:       Beauty,
+		mass:         5.279,
+		flight:       0.455,
+		pt:           4.5,
+		low:          1.8,
+		top:          4.9,
+		minDaughters: 2,
+		maxDaughters: 5,
+		energy:       2.6,
 	}
 	strange = species{
-		origin: Strange,
-		mass:   0.4976,
-		flight: 26.84,
-		pt:     0.7,
-		low:    -4,
-		top:    4.5,
-		least:  2,
-		most:   2,
-		energy: 0.206,
+		origin:       Strange,
+		mass:         0.4976,
+		flight:       26.84,
+		pt:           0.7,
+		low:          -4,
+		top:          4.5,
+		minDaughters: 2,
+		maxDaughters: 2,
+		energy:       0.206,
 	}
 )
 
@@ -89,14 +89,14 @@ const (
 	leastEta = 0.25 // particles at steeper angles leave the beam pipe between stations
 )
 
-// source is a generator of random numbers that is seeded for each purpose.
-type source struct {
+// randomSource is a generator of random numbers that is seeded for each purpose.
+type randomSource struct {
 	pcg rand.PCG
 	*rand.Rand
 }
 
-func newSource() *source {
-	s := &source{}
+func newRandomSource() *randomSource {
+	s := &randomSource{}
 	s.Rand = rand.New(&s.pcg)
 	return s
 }
@@ -108,25 +108,25 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// particles is the purpose that is no board's.
-const particles = 1 << 32
+// particlePurpose is the purpose that is no board's.
+const particlePurpose = 1 << 32
 
-// begin has the numbers of an event for a purpose: a board, or particles.
-func (s *source) begin(seed, ev, purpose uint64) {
+// seedFor has the numbers of an event for a purpose: a board, or particles.
+func (s *randomSource) seedFor(seed, ev, purpose uint64) {
 	s.pcg.Seed(mix(seed+0x9e3779b97f4a7c15), mix(mix(ev+1)+purpose*0xd1b54a32d192ed03))
 }
 
 // poisson draws a small number.
-func (s *source) poisson(mean float64) int {
-	n, left := 0, math.Exp(-mean)
-	for p := s.Float64(); p > left && n < 1000; n++ {
+func (s *randomSource) poisson(mean float64) int {
+	n, limit := 0, math.Exp(-mean)
+	for p := s.Float64(); p > limit && n < 1000; n++ {
 		p = float64(p * s.Float64())
 	}
 	return n
 }
 
 // direction draws a pseudorapidity that some sensor could see, and an azimuth.
-func (s *source) direction(low, top float64) (eta, phi float64) {
+func (s *randomSource) direction(low, top float64) (eta, phi float64) {
 	for {
 		if eta = low + float64((top-low)*s.Float64()); math.Abs(eta) > leastEta {
 			return eta, float64(2 * math.Pi * s.Float64())
@@ -134,10 +134,10 @@ func (s *source) direction(low, top float64) (eta, phi float64) {
 	}
 }
 
-// make draws what happens at an event.
-func (t *Truth) make(d *Detector, s *source, seed, ev uint64) {
+// generate draws what happens at an event.
+func (t *Truth) generate(d *Detector, s *randomSource, seed, ev uint64) {
 	k := &d.cfg.Collisions
-	s.begin(seed, ev, particles)
+	s.seedFor(seed, ev, particlePurpose)
 	*t = Truth{
 		Event:     ev,
 		Displaced: s.Float64() < k.Displaced,
@@ -170,7 +170,7 @@ func (t *Truth) make(d *Detector, s *source, seed, ev uint64) {
 
 // multiplicity draws the number of particles of a collision: a sum of three exponentials, so that the spread is 1/√3 of
 // the mean, which is about that of the document's figure 6.3.
-func (s *source) multiplicity(mean float64) int {
+func (s *randomSource) multiplicity(mean float64) int {
 	sum := s.ExpFloat64() + s.ExpFloat64() + s.ExpFloat64()
 	return int(float64(mean*sum)/3 + 0.5)
 }
@@ -192,7 +192,7 @@ func (t *Truth) add(vertex int, eta, phi, pt float64) {
 type vector [3]float64
 
 // decay lets a particle from at fly and decay.
-func (t *Truth) decay(s *source, k *species, at Vertex) {
+func (t *Truth) decay(s *randomSource, k *species, at Vertex) {
 	eta, phi := s.direction(k.low, k.top)
 	pt := float64(k.pt * s.ExpFloat64())
 	sin, cos := math.Sincos(phi)
@@ -206,11 +206,11 @@ func (t *Truth) decay(s *source, k *species, at Vertex) {
 		Z:      at.Z + float64(length*p[2]),
 	})
 	vertex := len(t.Vertices) - 1
-	n := k.least + s.IntN(k.most-k.least+1)
+	n := k.minDaughters + s.IntN(k.maxDaughters-k.minDaughters+1)
 	rest := k.energy * 2 / float64(n)
 	var first vector
 	for i := range n {
-		u := s.unit()
+		u := s.unitVector()
 		if n == 2 && i == 1 {
 			u = vector{-first[0], -first[1], -first[2]} // back to back
 		}
@@ -219,8 +219,8 @@ func (t *Truth) decay(s *source, k *species, at Vertex) {
 	}
 }
 
-// unit draws a direction.
-func (s *source) unit() vector {
+// unitVector draws a direction.
+func (s *randomSource) unitVector() vector {
 	z := float64(2*s.Float64()) - 1
 	sin, cos := math.Sincos(float64(2 * math.Pi * s.Float64()))
 	r := math.Sqrt(max(0, 1-float64(z*z)))

@@ -14,63 +14,63 @@ const emptyRun = 16
 // Step decides what time decides. It returns how far the data go, and when to call it again; Never, if only a fragment
 // changes anything.
 func (m *Matcher) Step(now time.Duration) (Reach, time.Duration) {
-	if m.ceased() {
+	if m.allStopped() {
 		for i := range m.sources {
-			m.finish(i, now)
+			m.resolveSuspects(i, now)
 		}
 	}
-	again := min(m.persist(now), m.leap(now))
+	again := min(m.acceptPersistent(now), m.leapAhead(now))
 	again = min(again, m.decide(now))
-	m.reach = max(m.reach, m.end, m.low)
-	for m.reach < m.decided && int(m.bytes[m.reach&m.mask]) <= m.room {
-		m.room -= int(m.bytes[m.reach&m.mask])
+	m.reach = max(m.reach, m.cutEnd, m.low)
+	for m.reach < m.decided && int(m.bytes[m.reach&m.mask]) <= m.spaceLeft {
+		m.spaceLeft -= int(m.bytes[m.reach&m.mask])
 		m.reach++
 	}
-	for m.from = max(m.from, m.low); m.from < m.reach && m.have[m.from&m.mask] == 0; {
-		m.from++
+	for m.firstUncut = max(m.firstUncut, m.low); m.firstUncut < m.reach && m.have[m.firstUncut&m.mask] == 0; {
+		m.firstUncut++
 	}
-	r := &m.said
+	r := &m.reported
 	if !r.Over { // else others have cut further
-		r.To, r.Over = max(r.To, m.reach), m.over()
+		r.To, r.Over = max(r.To, m.reach), m.allOver()
 	}
-	r.From = min(m.from, r.To)
-	return *r, min(again, m.wishes(now))
+	r.From = min(m.firstUncut, r.To)
+	return *r, min(again, m.updateDeadlines(now))
 }
 
-// wishes notes what is due, unless MEPs wait to be taken: then there is enough to do. It counts from the last cut, if
+// updateDeadlines notes what is due, unless MEPs wait to be taken: then there is enough to do. It counts from the last cut, if
 // that was later than the event, so that who lags behind, or gives nothing, does not make a MEP of each event.
-func (m *Matcher) wishes(now time.Duration) (again time.Duration) {
-	r := &m.said
-	if m.from >= m.reach || m.low < m.end {
+func (m *Matcher) updateDeadlines(now time.Duration) (again time.Duration) {
+	r := &m.reported
+	if m.firstUncut >= m.reach || m.low < m.cutEnd {
 		return Never
 	}
 	again = Never
-	due := max(m.first[m.from&m.mask], m.cutAt) + m.rules.FlushAfter
-	ripe := now >= due || m.full()
+	due := max(m.firstSeen[m.firstUncut&m.mask], m.cutAt) + m.rules.FlushAfter
+	ripe := now >= due || m.isFull()
 	if ripe {
 		r.Flush = max(r.Flush, m.reach)
 	} else {
 		again = due
 	}
-	if m.rules.OnMissing == Wait || !ripe && m.reach-m.from < uint64(m.rules.Packing) {
+	if m.rules.OnMissing == Wait || !ripe && m.reach-m.firstUncut < uint64(m.rules.Packing) {
 		return again
 	}
-	e := max(m.from, r.Overdue)
-	for e < m.reach && now >= m.first[e&m.mask]+m.rules.Timeout {
+	e := max(m.firstUncut, r.Overdue)
+	for e < m.reach && now >= m.firstSeen[e&m.mask]+m.rules.Timeout {
 		e++
 	}
-	if ripe || e-m.from >= uint64(m.rules.Packing) {
+	if ripe || e-m.firstUncut >= uint64(m.rules.Packing) {
 		r.Overdue = max(r.Overdue, e)
 	}
 	if e < m.reach {
-		again = min(again, m.first[e&m.mask]+m.rules.Timeout)
+		again = min(again, m.firstSeen[e&m.mask]+m.rules.Timeout)
 	}
 	return again
 }
 
-// full tells that no larger MEP is possible.
-func (m *Matcher) full() bool {
-	if m.reach < m.decided || m.held {
+// isFull tells that no larger MEP is possible.
+func (m *Matcher) isFull() bool {
+	if m.reach < m.decided || m.heldBack {
 		return true
 	}
 	for i := range m.sources {
@@ -83,7 +83,7 @@ func (m *Matcher) full() bool {
 
 // decide moves on over events of which every fragment is there or given up.
 func (m *Matcher) decide(now time.Duration) (again time.Duration) {
-	m.held, m.stuck = false, false
+	m.heldBack, m.stuck = false, false
 	for m.decided = max(m.decided, m.low); m.decided < m.seen; m.decided++ {
 		i := m.decided & m.mask
 		if int(m.have[i]) == len(m.sources) {
@@ -91,35 +91,35 @@ func (m *Matcher) decide(now time.Duration) (again time.Duration) {
 		}
 		due := time.Duration(math.MinInt64)
 		for j := range m.sources {
-			if s := &m.sources[j]; s.slots[i].Event != m.decided {
-				due = max(due, m.due(s, m.decided, m.first[i]))
+			if s := &m.sources[j]; s.fragments[i].Event != m.decided {
+				due = max(due, m.giveUpTime(s, m.decided, m.firstSeen[i]))
 			}
 		}
-		m.stuck = due == Never && m.ceased()
+		m.stuck = due == Never && m.allStopped()
 		if now < due {
 			return due
 		}
-		m.undoubt(m.decided)
-		whole := int(m.have[i]) == len(m.sources)
-		if !whole && (m.rules.OnMissing == Stop || m.empty()) && m.uncut() {
-			m.held = true
+		m.acceptDecided(m.decided)
+		complete := int(m.have[i]) == len(m.sources)
+		if !complete && (m.rules.OnMissing == Stop || m.startsEmptyRun()) && m.hasUncut() {
+			m.heldBack = true
 			return Never
 		}
 	}
 	return Never
 }
 
-// undoubt believes the fragments of an event that are in doubt: it is decided now.
-func (m *Matcher) undoubt(e uint64) {
+// acceptDecided believes the fragments of an event that are in doubt: it is decided now.
+func (m *Matcher) acceptDecided(e uint64) {
 	for i := range m.sources {
-		if s := &m.sources[i]; find(s.doubts, e) >= 0 {
-			m.believe(i, e)
+		if s := &m.sources[i]; indexOf(s.suspects, e) >= 0 {
+			m.acceptSuspects(i, e)
 		}
 	}
 }
 
-// empty tells that no source has what is decided next, nor much behind it.
-func (m *Matcher) empty() bool {
+// startsEmptyRun tells that no source has what is decided next, nor much behind it.
+func (m *Matcher) startsEmptyRun() bool {
 	n := uint64(0)
 	for n < emptyRun && m.decided+n < m.seen && m.have[(m.decided+n)&m.mask] == 0 {
 		n++
@@ -127,40 +127,40 @@ func (m *Matcher) empty() bool {
 	return n == emptyRun
 }
 
-// uncut tells that there are fragments of events that are decided and not cut.
-func (m *Matcher) uncut() bool {
-	for m.from = max(m.from, m.low); m.from < m.decided && m.have[m.from&m.mask] == 0; {
-		m.from++
+// hasUncut tells that there are fragments of events that are decided and not cut.
+func (m *Matcher) hasUncut() bool {
+	for m.firstUncut = max(m.firstUncut, m.low); m.firstUncut < m.decided && m.have[m.firstUncut&m.mask] == 0; {
+		m.firstUncut++
 	}
-	return m.from < m.decided
+	return m.firstUncut < m.decided
 }
 
-// due is when a source is given up that has no fragment of an event; or, if it has one in doubt, when that is believed.
-func (m *Matcher) due(s *matched, e uint64, first time.Duration) time.Duration {
-	switch doubted := len(s.doubts) > 0 && find(s.doubts, e) >= 0; {
-	case s.over, (s.ordered || s.steps > mostDoubts) && s.any && s.next > e, s.ceased && doubted:
+// giveUpTime is when a source is given up that has no fragment of an event; or, if it has one in doubt, when that is believed.
+func (m *Matcher) giveUpTime(s *sourceState, e uint64, first time.Duration) time.Duration {
+	switch suspected := len(s.suspects) > 0 && indexOf(s.suspects, e) >= 0; {
+	case s.over, (s.ordered || s.steps > maxSuspects) && s.accepted && s.next > e, s.stopped && suspected:
 		return math.MinInt64
-	case doubted:
+	case suspected:
 		return max(first, s.resumed) + m.rules.Timeout
-	case m.rules.OnMissing == Wait, s.ceased, s.stalled && len(s.ahead) == 0 && s.next <= e && (s.ordered || s.top <= e):
+	case m.rules.OnMissing == Wait, s.stopped, s.stalled && len(s.ahead) == 0 && s.next <= e && (s.ordered || s.highestPlaced <= e):
 		return Never
 	}
 	wait := m.rules.Timeout
-	if !s.begun {
-		wait = max(wait, m.rules.First)
+	if !s.started {
+		wait = max(wait, m.rules.FirstTimeout)
 	}
 	return max(first, s.resumed) + wait
 }
 
-// leap goes on to numbers far ahead that are believed, if there is nothing before them. It returns when to look again.
-func (m *Matcher) leap(now time.Duration) time.Duration {
-	if m.low < m.end || m.placed > 0 {
+// leapAhead goes on to numbers far ahead that are believed, if there is nothing before them. It returns when to look again.
+func (m *Matcher) leapAhead(now time.Duration) time.Duration {
+	if m.low < m.cutEnd || m.placed > 0 {
 		return Never
 	}
 	least, since := NoEvent, Never
 	for i := range m.sources {
 		if s := &m.sources[i]; len(s.ahead) > 0 {
-			least, since = min(least, s.ahead[0].Event), min(since, s.ahead[0].at)
+			least, since = min(least, s.ahead[0].Event), min(since, s.ahead[0].arrived)
 		}
 	}
 	if least == NoEvent {
@@ -170,14 +170,14 @@ func (m *Matcher) leap(now time.Duration) time.Duration {
 		s := &m.sources[i]
 		switch {
 		case len(s.ahead) > 0, s.over, s.stalled && !s.ordered:
-		case m.rules.OnMissing == Wait, s.ceased:
+		case m.rules.OnMissing == Wait, s.stopped:
 			return Never
 		case now < max(since, s.resumed)+m.rules.Timeout:
 			return max(since, s.resumed) + m.rules.Timeout
 		}
 	}
-	m.skip(least, false)
-	m.from, m.reach = max(m.from, least), max(m.reach, least)
-	m.settle(now)
+	m.forgetBelow(least, false)
+	m.firstUncut, m.reach = max(m.firstUncut, least), max(m.reach, least)
+	m.placePending(now)
 	return Never
 }

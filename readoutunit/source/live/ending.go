@@ -2,30 +2,30 @@ package live
 
 // The end of a run, for a Matcher.
 
-// Over tells that a source will give nothing more.
-func (m *Matcher) Over(source int) { m.sources[source].over = true }
+// MarkOver tells that a source will give nothing more.
+func (m *Matcher) MarkOver(source int) { m.sources[source].over = true }
 
-// Cease tells that nothing more is taken from a source, since the run ends. What it has not given is missing at once;
+// StopSource tells that nothing more is taken from a source, since the run ends. What it has not given is missing at once;
 // or is not built at all, where no event may lack a fragment.
-func (m *Matcher) Cease(source int) {
+func (m *Matcher) StopSource(source int) {
 	s := &m.sources[source]
 	s.over = s.over || m.rules.OnMissing != Stop
-	s.ceased = true
+	s.stopped = true
 }
 
-// ceased tells that nothing more is taken from any source.
-func (m *Matcher) ceased() bool {
+// allStopped tells that nothing more is taken from any source.
+func (m *Matcher) allStopped() bool {
 	for i := range m.sources {
-		if s := &m.sources[i]; !s.over && !s.ceased {
+		if s := &m.sources[i]; !s.over && !s.stopped {
 			return false
 		}
 	}
 	return true
 }
 
-// over tells that all sources are, and have nothing beyond reach that is to be built.
-func (m *Matcher) over() bool {
-	if !m.ceased() || m.held {
+// allOver tells that all sources are, and have nothing beyond reach that is to be built.
+func (m *Matcher) allOver() bool {
+	if !m.allStopped() || m.heldBack {
 		return false
 	}
 	if m.stuck {

@@ -15,7 +15,7 @@ type Fragment struct {
 
 // Feed is the fragments of one source, as they come.
 //
-// One goroutine calls Next, Done, Resume, GaveUp, Safe and Close. Stats may be called by any.
+// One goroutine calls Next, Done, Resume, ReportGivenUp, Safe and Close. Stats may be called by any.
 type Feed interface {
 	// Next waits until at least one fragment is there and writes those that are there to dst, at most len(dst) of them,
 	// in the order in which they came. A front-end that goes away and comes back is no error. io.EOF says that the
@@ -25,16 +25,16 @@ type Feed interface {
 	// Done tells that the next n fragments, of those that Next gave and Done was not told of, have been copied: the feed
 	// may use their memory again.
 	Done(n int)
-	// Resume tells the number behind the highest one that was taken and is believed: from there on a front-end that comes
+	// SetResume tells the number behind the highest one that was taken and is believed: from there on a front-end that comes
 	// again is asked to send. It may be told again, and may be lower than the numbers that the feed gave.
-	Resume(event uint64)
-	// GaveUp tells that a fragment of each of the events from one up to another, without that one, which the feed gave, is
-	// in no file of this run and will be in none, and why. Safe of a higher number comes behind it.
-	GaveUp(from, to uint64, why Fault)
-	// Safe tells that each fragment of an event below this number, of those that the feed gave, has its outcome: it was
-	// built, and a builder unit has what the durability of the run promises; or GaveUp has told of it. A feed that
+	SetResume(event uint64)
+	// ReportGivenUp tells that a fragment of each of the events from one up to another, without that one, which the feed gave, is
+	// in no file of this run and will be in none, and why. SetSafe of a higher number comes behind it.
+	ReportGivenUp(from, to uint64, why Fault)
+	// SetSafe tells that each fragment of an event below this number, of those that the feed gave, has its outcome: it was
+	// built, and a builder unit has what the durability of the run promises; or ReportGivenUp has told of it. A feed that
 	// acknowledges to its front-end acknowledges this.
-	Safe(event uint64)
+	SetSafe(event uint64)
 	// Stats returns the counters so far.
 	Stats() Stats
 	// Close lets go of what the feed holds, and wakes nobody: ctx of Next does. It may be called twice.

@@ -14,7 +14,7 @@ func rules() Rules {
 		FlushAfter: 500 * time.Millisecond,
 		Packing:    16,
 		Window:     64,
-		Room:       1 << 20,
+		MaxBytes:   1 << 20,
 		Align:      2,
 	}
 }
@@ -26,7 +26,7 @@ func matcher(r Rules, sources int) *Matcher {
 func offer(t *testing.T, m *Matcher, source int, at time.Duration, events ...uint64) {
 	t.Helper()
 	for _, e := range events {
-		if v, err := m.Offer(source, Piece{Event: e, Size: 100}, at); v != Kept || err != nil {
+		if v, err := m.Offer(source, FragmentRef{Event: e, Size: 100}, at); v != Kept || err != nil {
 			t.Fatalf("event %d of source %d: %v, %v", e, source, v, err)
 		}
 	}
@@ -47,13 +47,13 @@ func TestMatcherFlushesWhatIsComplete(t *testing.T) {
 	wantReach(t, m, 10*time.Millisecond, Reach{To: 1}, 500*time.Millisecond)
 	wantReach(t, m, 500*time.Millisecond, Reach{To: 1, Flush: 1}, time.Second)
 	c := Cut{0, 1}
-	m.Cut(c, 500*time.Millisecond)
-	m.Expect(c, 501*time.Millisecond)
+	m.AddCut(c, 500*time.Millisecond)
+	m.ExpectCut(c, 501*time.Millisecond)
 	if !m.Ready(c) {
 		t.Fatal("a cut of decided events is not ready")
 	}
-	m.Take(c, 501*time.Millisecond)
-	if d := m.Dropped(); len(d) != 2 {
+	m.TakeCut(c, 501*time.Millisecond)
+	if d := m.TakeDropped(); len(d) != 2 {
 		t.Fatalf("%d fragments came back, want 2", len(d))
 	}
 }
@@ -67,13 +67,13 @@ func TestMatcherGivesUpASilentSource(t *testing.T) {
 		Flush:   1,
 		Overdue: 1,
 	}, 1300*time.Millisecond)
-	_, err := m.Offer(1, Piece{Event: 0}, time.Second)
+	_, err := m.Offer(1, FragmentRef{Event: 0}, time.Second)
 	var late *FragmentError
 	if !errors.As(err, &late) || late.Fault != Late || late.Source != "b" {
 		t.Fatalf("a fragment of a decided event: %v", err)
 	}
-	m.Cut(Cut{0, 1}, time.Second)
-	m.Take(Cut{0, 1}, time.Second)
+	m.AddCut(Cut{0, 1}, time.Second)
+	m.TakeCut(Cut{0, 1}, time.Second)
 	if c := m.Counts(1); c.Missing != 1 || c.Late != 1 {
 		t.Fatalf("%+v", c)
 	}
@@ -91,10 +91,10 @@ func TestMatcherMakesNoMEPOfEachEvent(t *testing.T) {
 			if !lags {
 				to = r.Overdue
 			}
-			if to > m.end {
-				c := Cut{m.end, uint32(to - m.end)}
-				m.Cut(c, now)
-				m.Take(c, now)
+			if to > m.cutEnd {
+				c := Cut{m.cutEnd, uint32(to - m.cutEnd)}
+				m.AddCut(c, now)
+				m.TakeCut(c, now)
 				cuts++
 			}
 		}
@@ -120,7 +120,7 @@ func TestMatcherWaits(t *testing.T) {
 	m := matcher(r, 2)
 	offer(t, m, 0, 0, 0)
 	wantReach(t, m, time.Hour, Reach{}, Never)
-	m.Over(1) // nothing can come any more
+	m.MarkOver(1) // nothing can come any more
 	if got, _ := m.Step(time.Hour); got.To != 1 {
 		t.Fatalf("%+v", got)
 	}
@@ -132,7 +132,7 @@ func TestMatcherNamesWhatStopsTheRun(t *testing.T) {
 	offer(t, m, 1, 0, 0)
 	m.Step(time.Second)
 	var missing *MissingError
-	if err := m.Lacking(Cut{0, 2}); !errors.As(err, &missing) || *missing != (MissingError{"b", 1}) {
+	if err := m.FirstMissing(Cut{0, 2}); !errors.As(err, &missing) || *missing != (MissingError{"b", 1}) {
 		t.Fatalf("%v", err)
 	}
 }
@@ -143,7 +143,7 @@ func TestMatcherDoesNotWaitForNumbersLeftOut(t *testing.T) {
 	offer(t, m, 1, 0, 0, 2) // 2 may be garbage, until the source goes on there
 	offer(t, m, 0, 0, 3)
 	wantReach(t, m, 0, Reach{To: 1}, 500*time.Millisecond)
-	_, err := m.Offer(1, Piece{Event: 3}, 0)
+	_, err := m.Offer(1, FragmentRef{Event: 3}, 0)
 	var gap *FragmentError
 	if !errors.As(err, &gap) || gap.Fault != Gap {
 		t.Fatalf("%v", err)
@@ -163,23 +163,23 @@ func TestMatcherBeginsWhereTheNumbersBegin(t *testing.T) {
 func TestMatcherThrowsAwayASingleWildNumber(t *testing.T) {
 	m := matcher(rules(), 1)
 	offer(t, m, 0, 0, 0, 1<<50)
-	if v, err := m.Offer(0, Piece{Event: 1}, 0); v != Kept || err != nil {
+	if v, err := m.Offer(0, FragmentRef{Event: 1}, 0); v != Kept || err != nil {
 		t.Fatalf("%v, %v", v, err)
 	}
 	got, _ := m.Step(0)
-	d := m.Dropped()
+	d := m.TakeDropped()
 	if got.To != 2 || len(d) != 1 || d[0].Why != Jump || d[0].Event != 1<<50 {
 		t.Fatalf("%+v, %+v", got, d)
 	}
 }
 
-func TestMatcherTakesNoMoreThanAMEPHasRoomFor(t *testing.T) {
+func TestMatcherTakesNoMoreThanAMEPCanHold(t *testing.T) {
 	r := rules()
-	r.Room = 250
+	r.MaxBytes = 250
 	m := matcher(r, 1)
 	offer(t, m, 0, 0, 0, 1, 2, 3)
 	wantReach(t, m, 0, Reach{To: 2, Flush: 2}, time.Second)
-	m.Cut(Cut{0, 2}, 0)
+	m.AddCut(Cut{0, 2}, 0)
 	if got, _ := m.Step(0); got.To != 4 {
 		t.Fatalf("%+v", got)
 	}
@@ -188,11 +188,11 @@ func TestMatcherTakesNoMoreThanAMEPHasRoomFor(t *testing.T) {
 func TestMatcherDoesNotBlameASourceThatWeHoldUp(t *testing.T) {
 	m := matcher(rules(), 2)
 	offer(t, m, 0, 0, 0)
-	m.Stall(1, true, 0)
+	m.SetStalled(1, true, 0)
 	if got, again := m.Step(time.Minute); got.To != 0 || again != Never {
 		t.Fatalf("%+v, %v", got, again)
 	}
-	m.Stall(1, false, time.Minute)
+	m.SetStalled(1, false, time.Minute)
 	wantReach(t, m, time.Minute, Reach{}, time.Minute+time.Second)
 }
 
@@ -216,17 +216,17 @@ func TestMatcherAccounts(t *testing.T) {
 				c := Cut{max(end, reach.From), 0}
 				c.Events = uint32(min(reach.To-c.First, 50))
 				if end = c.End(); c.Events > 0 {
-					m.Cut(c, now)
-					m.Expect(c, now)
+					m.AddCut(c, now)
+					m.ExpectCut(c, now)
 					m.Step(now)
 					if !m.Ready(c) {
 						t.Fatalf("%+v is not ready at %+v", c, reach)
 					}
-					m.Take(c, now)
+					m.TakeCut(c, now)
 					built += uint64(c.Events)
 				}
 			}
-			for _, d := range m.Dropped() {
+			for _, d := range m.TakeDropped() {
 				if !held[d.Ref] {
 					t.Fatalf("%+v came back twice", d)
 				}
@@ -245,7 +245,7 @@ func TestMatcherAccounts(t *testing.T) {
 			case 3:
 				take()
 			default:
-				v, _ := m.Offer(s, Piece{Event: next[s], Ref: ref, Size: 10}, now)
+				v, _ := m.Offer(s, FragmentRef{Event: next[s], Ref: ref, Size: 10}, now)
 				if v == Ahead {
 					take()
 					break
@@ -268,12 +268,12 @@ func TestMatcherAccounts(t *testing.T) {
 				t.Fatalf("source %d: %d used and %d missing of %d", i, c.Used, c.Missing, built)
 			}
 		}
-		left := uint64(0)
+		leftOver := uint64(0)
 		for i := range n {
-			left += m.Counts(i).Held
+			leftOver += m.Counts(i).Held
 		}
-		if uint64(len(held)) != left {
-			t.Fatalf("%d fragments were not given back, %d are held", len(held), left)
+		if uint64(len(held)) != leftOver {
+			t.Fatalf("%d fragments were not given back, %d are held", len(held), leftOver)
 		}
 	})
 }
@@ -283,15 +283,15 @@ func TestMatcherAllocatesNothing(t *testing.T) {
 	e := uint64(0)
 	if n := testing.AllocsPerRun(1000, func() {
 		for s := range 2 {
-			if v, _ := m.Offer(s, Piece{Event: e, Size: 10}, 0); v != Kept {
+			if v, _ := m.Offer(s, FragmentRef{Event: e, Size: 10}, 0); v != Kept {
 				t.Fatal(v)
 			}
 		}
 		m.Step(0)
 		c := Cut{e, 1}
-		m.Cut(c, 0)
-		m.Take(c, 0)
-		m.Dropped()
+		m.AddCut(c, 0)
+		m.TakeCut(c, 0)
+		m.TakeDropped()
 		e++
 	}); n > 0 {
 		t.Fatalf("%v allocations for an event", n)
@@ -301,15 +301,15 @@ func TestMatcherAllocatesNothing(t *testing.T) {
 // TestFirstFragmentMayTakeLonger waits for a source that has not given anything, and not so long for one that has.
 func TestFirstFragmentMayTakeLonger(t *testing.T) {
 	rules := Rules{
-		Timeout: time.Second,
-		First:   time.Minute,
-		Window:  64,
-		Room:    1 << 20,
+		Timeout:      time.Second,
+		FirstTimeout: time.Minute,
+		Window:       64,
+		MaxBytes:     1 << 20,
 	}
 	m := NewMatcher(rules, []string{"a", "b"}, []bool{false, true})
 	offer := func(source int, e uint64, now time.Duration) {
 		t.Helper()
-		if v, err := m.Offer(source, Piece{Event: e}, now); v != Kept || err != nil {
+		if v, err := m.Offer(source, FragmentRef{Event: e}, now); v != Kept || err != nil {
 			t.Fatalf("event %d of source %d: %v, %v", e, source, v, err)
 		}
 	}
@@ -334,25 +334,25 @@ func TestFirstFragmentMayTakeLonger(t *testing.T) {
 // not move its own end.
 func TestOverIsTheLastWord(t *testing.T) {
 	m := NewMatcher(Rules{
-		Timeout:    time.Second,
-		First:      time.Second,
-		FlushAfter: time.Second,
-		Packing:    10,
-		Window:     64,
-		Room:       1 << 20,
+		Timeout:      time.Second,
+		FirstTimeout: time.Second,
+		FlushAfter:   time.Second,
+		Packing:      10,
+		Window:       64,
+		MaxBytes:     1 << 20,
 	}, []string{"a"}, []bool{false})
 	for e := range uint64(7) {
-		if v, err := m.Offer(0, Piece{Event: e}, 0); v != Kept || err != nil {
+		if v, err := m.Offer(0, FragmentRef{Event: e}, 0); v != Kept || err != nil {
 			t.Fatal(v, err)
 		}
 	}
-	m.Over(0)
+	m.MarkOver(0)
 	first, _ := m.Step(0)
 	for _, c := range []Cut{{0, 10}, {10, 10}} {
-		m.Cut(c, 0)
-		m.Expect(c, 0)
+		m.AddCut(c, 0)
+		m.ExpectCut(c, 0)
 		m.Step(0)
-		m.Take(c, 0)
+		m.TakeCut(c, 0)
 	}
 	if last, _ := m.Step(0); !first.Over || first.To != 7 ||
 		last != (Reach{From: 7, To: 7, Flush: first.Flush, Over: true}) {
@@ -364,18 +364,18 @@ func TestOverIsTheLastWord(t *testing.T) {
 // what comes before numbers that nobody has. At the end that somebody wants what is not whole is not told of.
 func TestStopIsWhole(t *testing.T) {
 	m := NewMatcher(Rules{
-		Timeout:    time.Second,
-		First:      time.Second,
-		FlushAfter: time.Hour,
-		OnMissing:  Stop,
-		Packing:    10,
-		Window:     64,
-		Room:       1 << 20,
+		Timeout:      time.Second,
+		FirstTimeout: time.Second,
+		FlushAfter:   time.Hour,
+		OnMissing:    Stop,
+		Packing:      10,
+		Window:       64,
+		MaxBytes:     1 << 20,
 	}, []string{"a", "b"}, []bool{false, false})
 	sent := [][]uint64{{20, 21, 24, 25, 26, 27}, {20, 21, 24, 26, 27}}
 	for i, events := range sent {
 		for _, e := range events {
-			if v, _ := m.Offer(i, Piece{Event: e}, 0); v != Kept {
+			if v, _ := m.Offer(i, FragmentRef{Event: e}, 0); v != Kept {
 				t.Fatal(v)
 			}
 		}
@@ -389,41 +389,41 @@ func TestStopIsWhole(t *testing.T) {
 			t.Fatalf("%+v, and not up to %d", r, want.to)
 		}
 		c := Cut{want.first, want.n}
-		m.Cut(c, 0)
+		m.AddCut(c, 0)
 		m.Step(0)
-		if err := m.Lacking(c); err != nil || !m.Ready(c) {
+		if err := m.FirstMissing(c); err != nil || !m.Ready(c) {
 			t.Fatal(err)
 		}
-		m.Take(c, 0)
+		m.TakeCut(c, 0)
 	}
 	r, _ := m.Step(0)
 	c := Cut{25, 1}
-	m.Cut(c, 0)
+	m.AddCut(c, 0)
 	m.Step(0)
 	var missing *MissingError
-	if err := m.Lacking(c); r.To < 26 || !m.Ready(c) || !errors.As(err, &missing) || *missing != (MissingError{"b", 25}) {
+	if err := m.FirstMissing(c); r.To < 26 || !m.Ready(c) || !errors.As(err, &missing) || *missing != (MissingError{"b", 25}) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 }
 
 func TestStopCeases(t *testing.T) {
 	m := NewMatcher(Rules{
-		Timeout:    time.Second,
-		First:      time.Second,
-		FlushAfter: time.Hour,
-		OnMissing:  Stop,
-		Packing:    10,
-		Window:     64,
-		Room:       1 << 20,
+		Timeout:      time.Second,
+		FirstTimeout: time.Second,
+		FlushAfter:   time.Hour,
+		OnMissing:    Stop,
+		Packing:      10,
+		Window:       64,
+		MaxBytes:     1 << 20,
 	}, []string{"a", "b", "c"}, []bool{false, false, false})
 	for i, n := range []uint64{7, 5, 6} {
 		for e := range n {
-			_, _ = m.Offer(i, Piece{Event: e}, 0)
+			_, _ = m.Offer(i, FragmentRef{Event: e}, 0)
 		}
 		if r, _ := m.Step(0); r.Over {
 			t.Fatalf("%+v", r)
 		}
-		m.Cease(i)
+		m.StopSource(i)
 	}
 	if r, _ := m.Step(time.Hour); r.To != 5 || !r.Over {
 		t.Fatalf("%+v", r)

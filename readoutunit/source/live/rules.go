@@ -39,19 +39,19 @@ func ParseOnMissing(s string) (OnMissing, error) {
 
 // Rules say when a Matcher gives a fragment up, and when it wants what it has to be built.
 type Rules struct {
-	Timeout    time.Duration // how long an event waits for a fragment
-	First      time.Duration // the same for a source that has not given any yet; no less than Timeout
-	FlushAfter time.Duration // how long an event waits for a MEP to be full
-	OnMissing  OnMissing
-	Packing    int // the most events of a MEP
-	Window     int // events that are kept at a time, a power of two
-	Room       int // bytes of fragments, padding included, that a MEP of this readout unit may have
-	Align      uint8
-	Leap       uint64 // how far a number may be from the one before it, or from one in doubt, to be near; 0: defaultLeap
+	Timeout      time.Duration // how long an event waits for a fragment
+	FirstTimeout time.Duration // the same for a source that has not given any yet; no less than Timeout
+	FlushAfter   time.Duration // how long an event waits for a MEP to be full
+	OnMissing    OnMissing
+	Packing      int // the most events of a MEP
+	Window       int // events that are kept at a time, a power of two
+	MaxBytes     int // bytes of fragments, padding included, that a MEP of this readout unit may have
+	Align        uint8
+	MaxLeap      uint64 // how far a number may be from the one before it, or from one in doubt, to be near; 0: defaultMaxLeap
 }
 
-// defaultLeap is Leap where nothing else is said.
-const defaultLeap = 1_000_000
+// defaultMaxLeap is Leap where nothing else is said.
+const defaultMaxLeap = 1_000_000
 
 // Reach is how far the data of a readout unit go. Numbers are of events; each only grows.
 type Reach struct {

@@ -24,7 +24,7 @@ type address struct {
 	size      int // of the records, bytes
 }
 
-const howToWrite = "write shm:NAME, shm:/DIR/NAME or shm:NAME?size=64MiB"
+const addressSyntax = "write shm:NAME, shm:/DIR/NAME or shm:NAME?size=64MiB"
 
 // addressError is an address that means no ring.
 type addressError struct {
@@ -33,7 +33,7 @@ type addressError struct {
 }
 
 func (e *addressError) Error() string {
-	return fmt.Sprintf("%s in input %s: %s", e.Reason, e.Source, howToWrite)
+	return fmt.Sprintf("%s in input %s: %s", e.Reason, e.Source, addressSyntax)
 }
 
 // Check says why an address means no ring, whatever the host.
@@ -41,13 +41,13 @@ func Check(text string) error {
 	_, err := parseAddress("", text)
 	var wrong *addressError
 	if errors.As(err, &wrong) {
-		return errors.New(wrong.Reason + ": " + howToWrite) // who asks names the input
+		return errors.New(wrong.Reason + ": " + addressSyntax) // who asks names the input
 	}
 	return err
 }
 
-// Segment is the path of the shared memory that an address takes.
-func Segment(text string) string {
+// SegmentPath is the path of the shared memory that an address takes.
+func SegmentPath(text string) string {
 	a, err := parseAddress("", text)
 	if err != nil {
 		return ""
@@ -56,7 +56,7 @@ func Segment(text string) string {
 }
 
 func parseAddress(source, text string) (address, error) {
-	name, settings, has := strings.Cut(text, "?")
+	name, settings, hasSettings := strings.Cut(text, "?")
 	dir, name := filepath.Split(name)
 	if dir == "" {
 		dir = shmem.DefaultDir
@@ -74,11 +74,11 @@ func parseAddress(source, text string) (address, error) {
 	case name[0] == '.':
 		return a, &addressError{source, "the name of a ring begins with a dot"}
 	}
-	if !has {
+	if !hasSettings {
 		return a, nil
 	}
-	size, is := strings.CutPrefix(settings, "size=")
-	if !is {
+	size, isSize := strings.CutPrefix(settings, "size=")
+	if !isSize {
 		return a, &addressError{source, fmt.Sprintf("%q is no setting of a ring", settings)}
 	}
 	var err error
@@ -92,7 +92,7 @@ func parseAddress(source, text string) (address, error) {
 func parseSize(text string) (int, error) {
 	unit := 0
 	for suffix, u := range map[string]int{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30} {
-		if digits, is := strings.CutSuffix(text, suffix); is {
+		if digits, ok := strings.CutSuffix(text, suffix); ok {
 			text, unit = digits, u
 		}
 	}

@@ -16,8 +16,8 @@ import (
 	"ringlet/shmem/fragring"
 )
 
-// patience is how long a front-end that gives nothing is trusted to live before its lock is looked at.
-const patience = 100 * time.Millisecond
+// livenessInterval is how long a front-end that gives nothing is trusted to live before its lock is looked at.
+const livenessInterval = 100 * time.Millisecond
 
 // feed is a ring of this process that a front-end fills.
 type feed struct {
@@ -30,20 +30,20 @@ type feed struct {
 	alive func() error
 
 	// owned by the goroutine of Next
-	ring     *fragring.Consumer
-	watch    watch
-	dst      []live.Fragment // of the Next that runs
-	n        int             // of dst, filled
-	lastLook time.Time
-	broken   error
-	closed   bool
-	resume   uint64       // from which event a front-end that comes is to send
-	believed bool         // resume is known
-	given    live.GivenUp // what was given up, and is not told yet
-	heldBack bool         // it was logged that a front-end is held back
+	ring       *fragring.Consumer
+	watch      watch
+	dst        []live.Fragment // of the Next that runs
+	n          int             // of dst, filled
+	lastCheck  time.Time
+	broken     error
+	closed     bool
+	resume     uint64       // from which event a front-end that comes is to send
+	hasResume  bool         // resume is known
+	givenUp    live.GivenUp // what was given up, and is not told yet
+	heldLogged bool         // it was logged that a front-end is held back
 
 	// atomic
-	who, why                                           atomic.Pointer[string]
+	frontend, refusal                                  atomic.Pointer[string]
 	fragments, bytes, dropped, refused, attached, gone atomic.Uint64
 }
 
@@ -62,7 +62,7 @@ func Open(_ context.Context, s live.FeedSettings) (live.Feed, error) {
 	if f.log == nil {
 		f.log = slog.New(slog.DiscardHandler)
 	}
-	f.poll, f.alive = f.take, f.look
+	f.poll, f.alive = f.readAvailable, f.checkAlive
 	if _, err := shmem.Reclaim(a.name, shmem.WithDir(a.dir)); err != nil {
 		return nil, fmt.Errorf("source %s: %w", s.Name, err)
 	}
@@ -87,26 +87,26 @@ func Open(_ context.Context, s live.FeedSettings) (live.Feed, error) {
 
 // Next is live.Feed's.
 func (f *feed) Next(ctx context.Context, dst []live.Fragment) (int, error) {
-	if err := f.ready(ctx); err != nil || len(dst) == 0 {
+	if err := f.checkOpen(ctx); err != nil || len(dst) == 0 {
 		return 0, err
 	}
-	f.tell()
-	f.ring.PublishResume(f.resume, f.believed)
+	f.flushGivenUp()
+	f.ring.PublishResume(f.resume, f.hasResume)
 	f.dst, f.n = dst, 0
-	if ok, err := f.take(); ok || err != nil {
+	if ok, err := f.readAvailable(); ok || err != nil {
 		return f.n, err
 	}
 	var err error
 	for f.n == 0 && err == nil {
 		// What the front-end is decides how long a sleep may be, so each attachment begins a new one.
-		if err = f.ring.Wait(ctx, 0, f.poll, f.alive); errors.Is(err, errLook) {
+		if err = f.ring.Wait(ctx, 0, f.poll, f.alive); errors.Is(err, errRecheck) {
 			err = nil
 		}
 	}
 	return f.n, err
 }
 
-func (f *feed) ready(ctx context.Context) error {
+func (f *feed) checkOpen(ctx context.Context) error {
 	switch {
 	case f.closed:
 		return fmt.Errorf("source %s: %w", f.name, errClosed)
@@ -116,10 +116,10 @@ func (f *feed) ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// take writes to dst what is there, and says whether that is anything.
-func (f *feed) take() (bool, error) {
+// readAvailable writes to dst what is there, and says whether that is anything.
+func (f *feed) readAvailable() (bool, error) {
 	state, attached := f.ring.ProducerState() // first: what was written before the end counts
-	f.see(f.watch.step(state, attached, true))
+	f.noteArrivals(f.watch.step(state, attached, true))
 	var bytes uint64
 	var err error
 	for f.n < len(f.dst) {
@@ -132,7 +132,7 @@ func (f *feed) take() (bool, error) {
 		f.n++
 		bytes += uint64(len(r.Data))
 	}
-	f.count(bytes)
+	f.updateCounters(bytes)
 	switch {
 	case f.n > 0: // an error comes again
 		return true, nil
@@ -145,15 +145,15 @@ func (f *feed) take() (bool, error) {
 	return false, nil
 }
 
-// count brings the counters up to date.
-func (f *feed) count(bytes uint64) {
+// updateCounters brings the counters up to date.
+func (f *feed) updateCounters(bytes uint64) {
 	f.fragments.Add(uint64(f.n))
 	f.bytes.Add(bytes)
 	f.dropped.Store(f.ring.Dropped())
 	if bad := f.ring.Refused() - f.refused.Load(); bad > 0 {
 		f.refused.Add(bad)
 		why := f.ring.WhyRefused()
-		f.why.Store(&why)
+		f.refusal.Store(&why)
 		f.log.Warn("refused records of a front-end", "source", f.name, "frontend", f.Frontend(), "records", bad, "why", why)
 	}
 }
@@ -165,21 +165,21 @@ func (f *feed) refuse(err error) error {
 	f.broken = fmt.Errorf("source %s: %w: the front-end has a fault, nothing behind this can be trusted; "+
 		"repair it and start a new run", f.name, err)
 	why := err.Error()
-	f.why.Store(&why)
+	f.refusal.Store(&why)
 	f.log.Error("refused a front-end", "source", f.name, "frontend", f.Frontend(), "error", err)
 	return f.broken
 }
 
-// errLook makes Next wait anew.
-var errLook = errors.New("look again")
+// errRecheck makes Next wait anew.
+var errRecheck = errors.New("look again")
 
-// look finds whether the front-end that says it is there has died.
-func (f *feed) look() error {
+// checkAlive finds whether the front-end that says it is there has died.
+func (f *feed) checkAlive() error {
 	now := time.Now()
-	if now.Sub(f.lastLook) < patience {
+	if now.Sub(f.lastCheck) < livenessInterval {
 		return nil
 	}
-	f.lastLook = now
+	f.lastCheck = now
 	locked, err := f.seg.Claimed(fragring.ProducerByte)
 	if err != nil {
 		return fmt.Errorf("source %s: whether the front-end lives: %w", f.name, err)
@@ -187,8 +187,8 @@ func (f *feed) look() error {
 	// After the lock: who says now that it is attached, and had no lock before, is dead or has just come. The one who
 	// came is seen by its number.
 	state, attached := f.ring.ProducerState()
-	f.see(f.watch.step(state, attached, locked))
-	return errLook
+	f.noteArrivals(f.watch.step(state, attached, locked))
+	return errRecheck
 }
 
 // Stats is live.Feed's.
@@ -209,7 +209,7 @@ func (f *feed) Close() error {
 		return nil
 	}
 	f.closed = true
-	f.tell()
+	f.flushGivenUp()
 	f.dropped.Store(f.ring.Dropped())
 	if f.broken == nil {
 		f.ring.Close(false)

@@ -40,7 +40,7 @@ func opened(t testing.TB, settings string) (live.Feed, string) {
 	return f, path
 }
 
-func ringOf(t testing.TB, path string, s frontend.RingSettings) *frontend.Ring {
+func attachRing(t testing.TB, path string, s frontend.RingSettings) *frontend.Ring {
 	t.Helper()
 	r, err := frontend.OpenRing(within(t), path, s)
 	must.OK(t, err)
@@ -65,7 +65,7 @@ func read(t testing.TB, f live.Feed, n int, see func(live.Fragment)) {
 
 func TestThereAndBack(t *testing.T) {
 	f, path := opened(t, "?size=256KiB")
-	r := ringOf(t, path, frontend.RingSettings{Type: 9})
+	r := attachRing(t, path, frontend.RingSettings{Type: 9})
 	if r.Source() != 7 || r.Run() != 12 || r.Expected() != 0 {
 		t.Errorf("source %d, run %d, expected %d", r.Source(), r.Run(), r.Expected())
 	}
@@ -106,7 +106,7 @@ func TestThereAndBack(t *testing.T) {
 // TestSlowConsumer: a full ring makes the front-end wait, and loses nothing.
 func TestSlowConsumer(t *testing.T) {
 	f, path := opened(t, "?size=256KiB")
-	r := ringOf(t, path, frontend.RingSettings{})
+	r := attachRing(t, path, frontend.RingSettings{})
 	data := make([]byte, 60_000)
 	put := 0
 	for {
@@ -148,7 +148,7 @@ func TestSlowConsumer(t *testing.T) {
 
 func TestDrop(t *testing.T) {
 	f, path := opened(t, "?size=256KiB")
-	r := ringOf(t, path, frontend.RingSettings{Drop: true})
+	r := attachRing(t, path, frontend.RingSettings{Drop: true})
 	data := make([]byte, 60_000)
 	for e := range uint64(4) {
 		must.OK(t, r.Put(within(t), e, data))
@@ -172,7 +172,7 @@ func TestDrop(t *testing.T) {
 
 func TestTwoFrontEnds(t *testing.T) {
 	f, path := opened(t, "")
-	r := ringOf(t, path, frontend.RingSettings{})
+	r := attachRing(t, path, frontend.RingSettings{})
 	over, cancel := context.WithCancel(within(t))
 	cancel()
 	if _, err := frontend.OpenRing(over, path, frontend.RingSettings{}); !errors.Is(err, frontend.ErrAttached) {
@@ -180,7 +180,7 @@ func TestTwoFrontEnds(t *testing.T) {
 	}
 	must.OK(t, r.Put(within(t), 5, []byte("x")))
 	must.OK(t, r.Close())
-	again := ringOf(t, path, frontend.RingSettings{})
+	again := attachRing(t, path, frontend.RingSettings{})
 	if again.Expected() != 6 {
 		t.Errorf("expected %d", again.Expected())
 	}
@@ -223,13 +223,13 @@ func TestFrontEndBeforeTheRing(t *testing.T) {
 // TestClosed: a front-end that waits for room learns that nobody reads any more; and what is safe, before that.
 func TestClosed(t *testing.T) {
 	f, path := opened(t, "?size=256KiB")
-	r := ringOf(t, path, frontend.RingSettings{})
+	r := attachRing(t, path, frontend.RingSettings{})
 	for e := range uint64(4) {
 		must.OK(t, r.Put(within(t), e, make([]byte, 60_000)))
 	}
 	waits := make(chan error, 1)
 	go func() { waits <- r.Put(context.Background(), 4, make([]byte, 60_000)) }()
-	f.Safe(3)
+	f.SetSafe(3)
 	must.OK(t, f.Close())
 	if err := patiently.Receive(t, waits, "the front-end still waits"); !errors.Is(err, frontend.ErrClosed) {
 		t.Error(err)
@@ -246,7 +246,7 @@ func TestClosed(t *testing.T) {
 		t.Error(err)
 	}
 	f.Done(0)
-	f.Safe(4)
+	f.SetSafe(4)
 	if _, err := os.Stat(path); err == nil {
 		t.Error("the name is still there")
 	}
@@ -269,7 +269,7 @@ func TestNextEndsWithItsContext(t *testing.T) {
 // TestBrokenFrontEnd: what cannot be is refused, counted, and named; the front-end learns it.
 func TestBrokenFrontEnd(t *testing.T) {
 	f, path := opened(t, "")
-	r := ringOf(t, path, frontend.RingSettings{})
+	r := attachRing(t, path, frontend.RingSettings{})
 	must.OK(t, r.Put(within(t), 1, []byte("good")))
 	read(t, f, 1, func(live.Fragment) {})
 	dir, name := filepath.Split(path)
@@ -295,7 +295,7 @@ func TestBrokenFrontEnd(t *testing.T) {
 // TestCutShort: the card of a ring cut short keeps newcomers out, and harms neither side: the memory is sealed.
 func TestCutShort(t *testing.T) {
 	f, path := opened(t, "")
-	r := ringOf(t, path, frontend.RingSettings{})
+	r := attachRing(t, path, frontend.RingSettings{})
 	must.OK(t, os.Truncate(path, 0))
 	must.OK(t, r.Put(within(t), 1, []byte("still there")))
 	read(t, f, 1, func(live.Fragment) {})
@@ -307,13 +307,13 @@ func TestCutShort(t *testing.T) {
 // TestNamesThatAreTaken: another ring's, and a file of the user's, which stays.
 func TestNamesThatAreTaken(t *testing.T) {
 	_, path := opened(t, "")
-	var taken *shmem.SegmentError
-	if _, err := Open(within(t), live.FeedSettings{Address: path, Name: "shm:twice"}); !errors.As(err, &taken) {
+	var existing *shmem.SegmentError
+	if _, err := Open(within(t), live.FeedSettings{Address: path, Name: "shm:twice"}); !errors.As(err, &existing) {
 		t.Errorf("a ring of the same name: %v", err)
 	}
 	notes := filepath.Join(filepath.Dir(path), "notes")
 	must.OK(t, os.WriteFile(notes, []byte("mine"), 0o600))
-	if _, err := Open(within(t), live.FeedSettings{Address: notes, Name: "shm:notes"}); !errors.As(err, &taken) {
+	if _, err := Open(within(t), live.FeedSettings{Address: notes, Name: "shm:notes"}); !errors.As(err, &existing) {
 		t.Errorf("a file: %v", err)
 	}
 	if text, err := os.ReadFile(notes); err != nil || string(text) != "mine" {
@@ -348,7 +348,7 @@ func TestAddresses(t *testing.T) {
 }
 
 func TestWatch(t *testing.T) {
-	const absent, here, ended, left = fragring.Absent, fragring.Attached, fragring.Ended, fragring.Detached
+	const absent, here, ended, departed = fragring.Absent, fragring.Attached, fragring.Ended, fragring.Detached
 	type step struct {
 		state      fragring.State
 		attached   uint64
@@ -362,11 +362,11 @@ func TestWatch(t *testing.T) {
 		"died and came back":   {{here, 1, true, 1, 0}, {here, 1, false, 0, 1}, {here, 2, true, 1, 0}},
 		"came back unnoticed":  {{here, 1, true, 1, 0}, {here, 2, true, 1, 1}},
 		"three at once":        {{here, 3, true, 3, 2}},
-		"left":                 {{here, 1, true, 1, 0}, {left, 1, true, 0, 1}, {here, 2, true, 1, 0}},
-		"came and left":        {{left, 1, false, 1, 1}, {left, 1, false, 0, 0}},
+		"left":                 {{here, 1, true, 1, 0}, {departed, 1, true, 0, 1}, {here, 2, true, 1, 0}},
+		"came and left":        {{departed, 1, false, 1, 1}, {departed, 1, false, 0, 0}},
 		"ended":                {{here, 1, true, 1, 0}, {ended, 1, false, 0, 0}},
 		"came back and ended":  {{here, 1, true, 1, 0}, {ended, 2, false, 1, 1}},
-		"left before it came?": {{left, 0, false, 0, 0}},
+		"left before it came?": {{departed, 0, false, 0, 0}},
 	} {
 		var w watch
 		for i, s := range steps {
@@ -379,7 +379,7 @@ func TestWatch(t *testing.T) {
 
 func TestNoAllocations(t *testing.T) {
 	f, path := opened(t, "")
-	r := ringOf(t, path, frontend.RingSettings{})
+	r := attachRing(t, path, frontend.RingSettings{})
 	data, dst, event := make([]byte, 1000), make([]live.Fragment, 16), uint64(0)
 	ctx := within(t)
 	if n := testing.AllocsPerRun(1000, func() {

@@ -110,7 +110,7 @@ func TestKilledFrontEnds(t *testing.T) {
 	// The rest of the last one, and then nothing; its death is noticed all the same.
 	dst := make([]live.Fragment, 64)
 	for f.Stats().Gone < rounds {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), livenessInterval)
 		n, err := f.Next(ctx, dst)
 		cancel()
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
@@ -121,7 +121,7 @@ func TestKilledFrontEnds(t *testing.T) {
 		}
 		f.Done(n)
 	}
-	r := ringOf(t, path, frontend.RingSettings{})
+	r := attachRing(t, path, frontend.RingSettings{})
 	if r.Expected() != next {
 		t.Errorf("expected %d, read up to %d", r.Expected(), next)
 	}
@@ -135,7 +135,7 @@ func TestKilledFrontEnds(t *testing.T) {
 func TestKilledReadoutUnit(t *testing.T) {
 	path := must.MemoryDir(t) + "/calo"
 	c, _ := start(t, "consume", path)
-	r := ringOf(t, path, frontend.RingSettings{})
+	r := attachRing(t, path, frontend.RingSettings{})
 	kill(c)
 	for e := uint64(0); ; e++ {
 		if err := r.Put(within(t), e, make([]byte, 60_000)); err != nil {

@@ -11,11 +11,11 @@ import (
 // A front-end that dies and comes again meets its own dead connection, if Ringlet has no room to read that to its end.
 
 const (
-	// yieldMost is how long a newcomer waits until a connection that seems dead is read to its end.
-	yieldMost = time.Second
-	// probeMost is how long the other end of a connection has to refuse what is sent to it: a round trip on a site.
-	probeMost = 100 * time.Millisecond
-	yieldStep = 5 * time.Millisecond // between two looks
+	// maxYield is how long a newcomer waits until a connection that seems dead is read to its end.
+	maxYield = time.Second
+	// probeTimeout is how long the other end of a connection has to refuse what is sent to it: a round trip on a site.
+	probeTimeout = 100 * time.Millisecond
+	yieldStep    = 5 * time.Millisecond // between two looks
 )
 
 // errReplaced ends a session of which the connection is dead and the front-end has come again.
@@ -27,15 +27,15 @@ var errReplaced = errors.New("another front-end has come for this source, and th
 // lives stays.
 func (s *session) takeOver(h hello) *answer {
 	f := s.feed
-	for until := time.Now().Add(f.yield); ; {
+	for until := time.Now().Add(f.yieldTimeout); ; {
 		refusal, before := s.attach(h)
 		if before == nil || !before.seemsDead() {
 			return refusal
 		}
-		if time.Now().Before(until) && f.pause(yieldStep) {
+		if time.Now().Before(until) && f.sleep(yieldStep) {
 			continue
 		}
-		if before.isDead() && before.endSoon() {
+		if before.isDead() && before.tryEvict() {
 			refusal, _ = s.attach(h)
 		}
 		return refusal
@@ -43,30 +43,30 @@ func (s *session) takeOver(h hello) *answer {
 }
 
 // seemsDead says that the session is to end, or that it has no room and cannot know.
-func (s *session) seemsDead() bool { return s.waits.Load() || polled(s.c) != 0 }
+func (s *session) seemsDead() bool { return s.storeFull.Load() || pollEvents(s.conn) != 0 }
 
 // isDead asks the other end. A process that is gone leaves its last data to its kernel, which keeps the end behind them
 // for as long as there is no room; but the kernel refuses what is sent to such a process. So an acknowledgement is sent
 // once more. A front-end that has closed its own direction only takes it.
 func (s *session) isDead() bool {
-	wake(s.ask)
-	for until := time.Now().Add(probeMost); ; {
-		if polled(s.c)&(unix.POLLHUP|unix.POLLERR|unix.POLLNVAL) != 0 {
+	wake(s.ackRepeat)
+	for until := time.Now().Add(probeTimeout); ; {
+		if pollEvents(s.conn)&(unix.POLLHUP|unix.POLLERR|unix.POLLNVAL) != 0 {
 			return true
 		}
-		if time.Now().After(until) || !s.feed.pause(yieldStep) {
+		if time.Now().After(until) || !s.feed.sleep(yieldStep) {
 			return false
 		}
 	}
 }
 
-// endSoon ends a session of which the connection is dead, where it has no room to read on; false: it takes too long.
-func (s *session) endSoon() bool {
-	s.leave()
-	t := time.NewTimer(lingerMost)
+// tryEvict ends a session of which the connection is dead, where it has no room to read on; false: it takes too long.
+func (s *session) tryEvict() bool {
+	s.evict()
+	t := time.NewTimer(lingerTimeout)
 	defer t.Stop()
 	select {
-	case <-s.left:
+	case <-s.detachDone:
 		return true
 	case <-t.C:
 	case <-s.feed.ctx.Done():
@@ -74,8 +74,8 @@ func (s *session) endSoon() bool {
 	return false
 }
 
-// polled is what the kernel knows of the end of a connection, as bits of poll(2). It knows nothing of a pipe.
-func polled(c carrier) (bits int16) {
+// pollEvents is what the kernel knows of the end of a connection, as bits of poll(2). It knows nothing of a pipe.
+func pollEvents(c carrier) (bits int16) {
 	conn, ok := c.(syscall.Conn)
 	if !ok {
 		return 0

@@ -29,7 +29,7 @@ func TestACounterThatBeganAnewIsNamed(t *testing.T) {
 				fault = Late
 			}
 			for _, e := range []uint64{0, 1, last / 2} {
-				_, err := x.m.Offer(0, Piece{Event: e}, x.now)
+				_, err := x.m.Offer(0, FragmentRef{Event: e}, x.now)
 				var wrong *FragmentError
 				if !errors.As(err, &wrong) || wrong.Fault != fault || wrong.Bits != bits || !strings.HasSuffix(err.Error(), want) {
 					t.Errorf("%d bits, unordered %v, event %d: %v", bits, unordered, e, err)
@@ -58,7 +58,7 @@ func TestNotEveryLowNumberIsACounterThatBeganAnew(t *testing.T) {
 		{20, 0, 0},           // a front-end that was started anew
 		{1<<48 - 3, 900, 48}, // the largest
 	} {
-		if got := wrapped(c.last, c.e); got != c.want {
+		if got := counterBits(c.last, c.e); got != c.want {
 			t.Errorf("from %d to %d: %d bits, want %d", c.last, c.e, got, c.want)
 		}
 	}

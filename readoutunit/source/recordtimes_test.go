@@ -13,8 +13,8 @@ import (
 	"ringlet/event"
 )
 
-// takenFile is a file of empty records that were taken at orbits and crossings.
-func takenFile(t *testing.T, at ...[2]uint32) string {
+// timedFile is a file of empty records that were taken at orbits and crossings.
+func timedFile(t *testing.T, at ...[2]uint32) string {
 	var file []byte
 	for _, k := range at {
 		r, err := event.AppendRecord(nil, event.MDFHeader{
@@ -33,7 +33,7 @@ func takenFile(t *testing.T, at ...[2]uint32) string {
 // TestAsTaken gives the events with the distances that their orbits have: 11245 of them are a second.
 func TestAsTaken(t *testing.T) {
 	const second = orbitsPerSecond
-	path := takenFile(t, [2]uint32{1<<32 - second, 5}, [2]uint32{0, 5}, [2]uint32{1<<32 - 9, 0}, [2]uint32{2 * second, 5},
+	path := timedFile(t, [2]uint32{1<<32 - second, 5}, [2]uint32{0, 5}, [2]uint32{1<<32 - 9, 0}, [2]uint32{2 * second, 5},
 		[2]uint32{2 * second, 5 + 3563})
 	want := []float64{0, 1, 1, 3, 3 + 3563./3564/second, 3 + 3563./3564/second, 4}
 	synctest.Test(t, func(t *testing.T) {
@@ -76,9 +76,9 @@ func TestAsTaken(t *testing.T) {
 // TestNoTimes refuses files whose events say nothing of when they were taken.
 func TestNoTimes(t *testing.T) {
 	for name, path := range map[string]string{
-		"one time":   takenFile(t, [2]uint32{}, [2]uint32{}),
+		"one time":   timedFile(t, [2]uint32{}, [2]uint32{}),
 		"an old one": writeFile(t, bytes.Repeat(oldRecord(), 3)),
-		"MFPs":       writeFile(t, mfpOf(0, 0, 2, 4)),
+		"MFPs":       writeFile(t, newMFP(0, 0, 2, 4)),
 	} {
 		var refused *ConfigError
 		_, err := openRecorded(t.Context(), ReplayConfig{
@@ -96,7 +96,7 @@ func TestNoTimes(t *testing.T) {
 // oldRecord is a record with a header of version 1, which has no sub-header.
 func oldRecord() []byte {
 	r := make([]byte, 20)
-	putSizes(r, 20)
+	writeSizes(r, 20)
 	r[17], r[18] = 1<<4, event.MDFBanks
 	return r
 }

@@ -18,23 +18,23 @@ import (
 	"ringlet/transport/link"
 )
 
-// standing makes a rig's windows stand, in rounds of up to so many cycles.
-func standing(streams, buffers, most int, free bool) func(*rig, *Config) {
+// preGrantedRig makes a rig's windows stand, in rounds of up to so many cycles.
+func preGrantedRig(streams, buffers, most int, free bool) func(*rig, *Config) {
 	return func(r *rig, c *Config) {
-		s := NewShift(c.RU, InOrder(c.RUs, len(c.BURanks)), len(c.BURanks), c.Slots, !free)
-		s.Widen(most)
-		s.Stand()
+		s := NewShift(c.RU, SeatsInOrder(c.RUs, len(c.BURanks)), len(c.BURanks), c.Slots, !free)
+		s.SetMaxCycles(most)
+		s.EnablePreGranted()
 		c.Retention, c.Streams, c.Free, c.Order = newRetention(r.t, streams, c.Source.MaxBlock(), buffers), streams, free, s
 	}
 }
 
-// TestRunStanding takes a unit alone through a whole run with windows that stand, with and without a fence, in pieces
+// TestRunPreGranted takes a unit alone through a whole run with windows that stand, with and without a fence, in pieces
 // and in large writes.
-func TestRunStanding(t *testing.T) {
+func TestRunPreGranted(t *testing.T) {
 	for _, streams := range []int{1, 3, 40} {
 		for _, free := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%d streams, free %v", streams, free), func(t *testing.T) {
-				r := newRig(t, generator(t, streams), standing(streams, 8, 1, free))
+				r := newRig(t, generator(t, streams), preGrantedRig(streams, 8, 1, free))
 				r.fiveMEPs()
 				if err := r.unit.Drain(t.Context()); err != nil {
 					t.Error(err)
@@ -69,18 +69,18 @@ func TestRunStanding(t *testing.T) {
 // TestWideRounds holds that what came while a round was served goes together in the next.
 func TestWideRounds(t *testing.T) {
 	r := newRig(t, generator(t, 1), func(r *rig, c *Config) {
-		standing(1, 8, 4, false)(r, c)
+		preGrantedRig(1, 8, 4, false)(r, c)
 		r.net.mute = true
 		c.Timeline = 6
 	})
 	r.until("the end of the input", func() bool { return r.sched.last().End })
-	r.sched.send(0, 0, []tagnet.Token{tok(0, 0), none, none})
-	r.sched.send(1, 0, []tagnet.Token{tok(1, 1), tok(2, 0), none}, []tagnet.Token{none, tok(3, 1), tok(4, 1)})
+	r.sched.send(0, 0, []tagnet.Token{newToken(0, 0), none, none})
+	r.sched.send(1, 0, []tagnet.Token{newToken(1, 1), newToken(2, 0), none}, []tagnet.Token{none, newToken(3, 1), newToken(4, 1)})
 	r.until("all tokens", func() bool { return r.unit.Stats().Tokens == 5 })
 	r.net.mu.Lock()
 	r.net.mute = false
 	for _, rank := range []int{5, 6, 7} {
-		r.net.stand(rank)
+		r.net.preGrant(rank)
 	}
 	r.net.mu.Unlock()
 	r.until("two rounds", func() bool { return r.unit.Stats().Phases == 6 })
@@ -97,10 +97,10 @@ func TestWideRounds(t *testing.T) {
 	}
 }
 
-// TestFailuresStanding holds that whatever a unit cannot go on after is told in a sentence.
-func TestFailuresStanding(t *testing.T) {
+// TestFailuresPreGranted holds that whatever a unit cannot go on after is told in a sentence.
+func TestFailuresPreGranted(t *testing.T) {
 	broken := errors.New("the wire is cut")
-	cycle := []tagnet.Token{tok(0, 0), tok(1, 0), none}
+	cycle := []tagnet.Token{newToken(0, 0), newToken(1, 0), none}
 	for name, tc := range map[string]struct {
 		change func(*rig, *Config)
 		cycles []tagnet.Token
@@ -112,14 +112,14 @@ func TestFailuresStanding(t *testing.T) {
 			cycles: cycle, says: "asking builder unit 1 for its windows: the wire is cut", is: broken,
 		},
 		"token for what is not held": {
-			cycles: []tagnet.Token{none, tok(77, 1), none}, says: "block is not retained: MEP 77; those from 0 up to 2 are",
-			is: errRetention,
+			cycles: []tagnet.Token{none, newToken(77, 1), none}, says: "block is not retained: MEP 77; those from 0 up to 2 are",
+			is: errNotRetained,
 		},
 	} {
 		for _, free := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, free %v", name, free), func(t *testing.T) {
 				r := newRig(t, &scripted{blocks: 2, end: io.EOF}, func(r *rig, c *Config) {
-					standing(1, 8, 1, free)(r, c)
+					preGrantedRig(1, 8, 1, free)(r, c)
 					if tc.change != nil {
 						tc.change(r, c)
 					}
@@ -138,7 +138,7 @@ func TestFailuresStanding(t *testing.T) {
 // TestWindowsOfTheOtherKind holds that a grant for one MEP is refused where windows stand, and standing ones where they
 // do not.
 func TestWindowsOfTheOtherKind(t *testing.T) {
-	r := newRig(t, &scripted{blocks: 1, end: io.EOF}, standing(1, 2, 1, false))
+	r := newRig(t, &scripted{blocks: 1, end: io.EOF}, preGrantedRig(1, 2, 1, false))
 	g := placing.Grant{
 		Slot:    0,
 		Attempt: 1,
@@ -148,8 +148,8 @@ func TestWindowsOfTheOtherKind(t *testing.T) {
 	}
 	s := placing.PreGrants{Refs: []placing.Ref{{Window: 1, Gen: 1}}}
 	errs := []error{
-		r.unit.Grant(5, g.Append(nil)), r.unit.Standing(4, s.Append(nil)),
-		r.unit.Standing(5, []byte{byte(placing.KindPreGrants)}),
+		r.unit.HandleGrant(5, g.Append(nil)), r.unit.HandlePreGrants(4, s.Append(nil)),
+		r.unit.HandlePreGrants(5, []byte{byte(placing.KindPreGrants)}),
 	}
 	for i, says := range []string{
 		"which has granted its windows for all MEPs", "rank 4 granted windows", "malformed",
@@ -162,49 +162,49 @@ func TestWindowsOfTheOtherKind(t *testing.T) {
 		t.Errorf("%d are counted", n)
 	}
 	other := newRig(t, &scripted{blocks: 1, end: io.EOF}, nil)
-	if err := other.unit.Standing(5, s.Append(nil)); err == nil || other.unit.Stats().Refused != 1 {
+	if err := other.unit.HandlePreGrants(5, s.Append(nil)); err == nil || other.unit.Stats().Refused != 1 {
 		t.Error("standing windows are taken where each MEP has its own")
 	}
 }
 
-// TestStandingThatMakesNoSense holds that it is refused and changes nothing.
-func TestStandingThatMakesNoSense(t *testing.T) {
-	s := NewShift(0, InOrder(1, 1), 1, 3, false)
-	s.Stand()
+// TestInvalidPreGrants holds that it is refused and changes nothing.
+func TestInvalidPreGrants(t *testing.T) {
+	s := NewShift(0, SeatsInOrder(1, 1), 1, 3, false)
+	s.EnablePreGranted()
 	ref := func(w uint32) placing.Ref { return placing.Ref{Window: w, Gen: 1} }
-	give := func(first uint32, refs ...placing.Ref) error {
-		return s.Standing(0, &placing.PreGrants{First: first, Refs: refs})
+	preGrant := func(first uint32, refs ...placing.Ref) error {
+		return s.ApplyPreGrants(0, &placing.PreGrants{First: first, Refs: refs})
 	}
-	if err := give(1, ref(1), ref(2)); err != nil {
+	if err := preGrant(1, ref(1), ref(2)); err != nil {
 		t.Error(err)
 	}
 	for says, err := range map[string]error{
-		"in 2 slots from there on, but there are 3": give(2, ref(1), ref(2)),
-		"4 slots from there on":                     give(1<<32-1, ref(1), ref(2), ref(3), ref(4)),
-		"slot 1 of builder unit 0: another window":  give(0, ref(0), ref(7)),
-		"an empty window was granted":               give(0, placing.Ref{}),
+		"in 2 slots from there on, but there are 3": preGrant(2, ref(1), ref(2)),
+		"4 slots from there on":                     preGrant(1<<32-1, ref(1), ref(2), ref(3), ref(4)),
+		"slot 1 of builder unit 0: another window":  preGrant(0, ref(0), ref(7)),
+		"an empty window was granted":               preGrant(0, placing.Ref{}),
 	} {
 		var token *tokenError
 		if !errors.As(err, &token) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, it should say %q", err, says)
 		}
 	}
-	if s.standing[0][0].Gen != 0 {
+	if s.preGranted[0][0].Gen != 0 {
 		t.Error("what was refused had an effect")
 	}
-	if err := errors.Join(give(0, ref(0), ref(1)), give(0, ref(0), ref(1), ref(2))); err != nil {
+	if err := errors.Join(preGrant(0, ref(0), ref(1)), preGrant(0, ref(0), ref(1), ref(2))); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestCloseAtAnyMomentStanding closes a unit after each of the steps of a run that the network sees.
-func TestCloseAtAnyMomentStanding(t *testing.T) {
+// TestCloseAtAnyMomentPreGranted closes a unit after each of the steps of a run that the network sees.
+func TestCloseAtAnyMomentPreGranted(t *testing.T) {
 	for _, free := range []bool{false, true} {
 		for step := range 12 {
-			r := newRig(t, generator(t, 1), standing(1, 2, 2, free))
+			r := newRig(t, generator(t, 1), preGrantedRig(1, 2, 2, free))
 			if step > 0 {
 				r.until("two blocks", func() bool { return r.sched.last().Read == 2 })
-				r.sched.send(0, 0, []tagnet.Token{tok(0, 0), tok(1, 1), none})
+				r.sched.send(0, 0, []tagnet.Token{newToken(0, 0), newToken(1, 1), none})
 				for range step {
 					select {
 					case <-r.net.progress:
@@ -221,26 +221,26 @@ func TestCloseAtAnyMomentStanding(t *testing.T) {
 	}
 }
 
-// atOnce is a network that completes each write before it returns.
-type atOnce struct {
+// instantNetwork is a network that completes each write before it returns.
+type instantNetwork struct {
 	unit *Unit
 	refs int
 }
 
-func (n *atOnce) WriteMany(rank int, _ []link.Piece, cookie uint64) error {
-	n.unit.Completed(rank, cookie, nil)
+func (n *instantNetwork) WriteMany(rank int, _ []link.Piece, cookie uint64) error {
+	n.unit.HandleCompletion(rank, cookie, nil)
 	return nil
 }
 
-func (n *atOnce) Move(int, uint64, func(int) []byte) bool { return false }
+func (n *instantNetwork) RelocateWrite(int, uint64, func(int) []byte) bool { return false }
 
-func (n *atOnce) Signal(rank int, _ []byte) error {
+func (n *instantNetwork) Signal(rank int, _ []byte) error {
 	for first := 0; first < n.refs; first += placing.MaxPreGrants {
 		m := placing.PreGrants{First: uint32(first)}
 		for i := range min(placing.MaxPreGrants, n.refs-first) {
-			m.Refs = append(m.Refs, placing.Ref(standingRef(rank, uint32(first+i))))
+			m.Refs = append(m.Refs, placing.Ref(preGrantedRef(rank, uint32(first+i))))
 		}
-		if err := n.unit.Standing(rank, m.Append(nil)); err != nil {
+		if err := n.unit.HandlePreGrants(rank, m.Append(nil)); err != nil {
 			return err
 		}
 	}
@@ -275,10 +275,10 @@ func newLoop(t testing.TB, prepared bool) *loop {
 			t.Fatal(err)
 		}
 	}
-	net := &atOnce{refs: loopSlots}
-	order := NewShift(0, InOrder(2, loopBUs), loopBUs, loopSlots, false)
-	order.Widen(loopCycles)
-	order.Stand()
+	net := &instantNetwork{refs: loopSlots}
+	order := NewShift(0, SeatsInOrder(2, loopBUs), loopBUs, loopSlots, false)
+	order.SetMaxCycles(loopCycles)
+	order.EnablePreGranted()
 	u := New(Config{
 		RUs:       2,
 		BURanks:   []int{1, 2},
@@ -302,33 +302,33 @@ func newLoop(t testing.TB, prepared bool) *loop {
 
 func (l *loop) turn(t testing.TB) {
 	n := loopCycles * loopBUs
-	for left := n; left > 0; {
-		_, strip, sizes, err := l.u.cfg.Retention.reserve(t.Context(), left)
+	for remaining := n; remaining > 0; {
+		_, strip, sizes, err := l.u.cfg.Retention.reserve(t.Context(), remaining)
 		if err != nil {
 			t.Fatal(err)
 		}
-		run, err := l.u.source.NextMany(t.Context(), strip, sizes[:min(left, len(sizes))])
+		run, err := l.u.source.NextMany(t.Context(), strip, sizes[:min(remaining, len(sizes))])
 		if err != nil {
 			t.Fatal(err)
 		}
 		l.u.cfg.Retention.commit(run.Blocks)
-		left -= run.Blocks
+		remaining -= run.Blocks
 	}
 	l.batch.Released = l.mep
 	for i := range n {
 		l.batch.MEPs[i], l.batch.Slots[i] = l.mep, 1<<24|uint32(i/loopBUs)
 		l.mep++
 	}
-	if err := errors.Join(l.u.take(&l.batch), l.u.prepare(&l.batch.Batch)); err != nil {
+	if err := errors.Join(l.u.applyTokens(&l.batch), l.u.prepareWindows(&l.batch.Batch)); err != nil {
 		t.Fatal(err)
 	}
 	var p phase
-	for turn, at := l.u.order.Turn(); turn != ForToken; turn, at = l.u.order.Turn() {
+	for action, at := l.u.order.NextAction(); action != WaitToken; action, at = l.u.order.NextAction() {
 		var err error
-		if turn == Send {
-			err = l.u.send(&p, at)
+		if action == Send {
+			err = l.u.sendBurst(&p, at)
 		} else {
-			err = l.u.pass(&p)
+			err = l.u.advancePhase(&p)
 		}
 		if err != nil {
 			t.Fatal(err)

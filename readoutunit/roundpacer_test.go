@@ -14,8 +14,8 @@ import (
 // TestPace holds that the next round has as many cycles as make phases worth their barrier, and no more.
 func TestPace(t *testing.T) {
 	const many = 1000
-	var p pace
-	if n := p.bound(many); n != many {
+	var p roundPacer
+	if n := p.boundCycles(many); n != many {
 		t.Errorf("%d cycles before anything was written", n)
 	}
 	for _, step := range []struct {
@@ -35,8 +35,8 @@ func TestPace(t *testing.T) {
 		{"it goes on", 13, 1, 10 * time.Millisecond, 1},
 		{"and is forgotten", 14, 1, 10 * time.Millisecond, 2},
 	} {
-		if p.wrote(step.round, step.parts, step.took); p.bound(many) != step.bound {
-			t.Errorf("%s: %d cycles, not %d", step.what, p.bound(many), step.bound)
+		if p.record(step.round, step.parts, step.took); p.boundCycles(many) != step.bound {
+			t.Errorf("%s: %d cycles, not %d", step.what, p.boundCycles(many), step.bound)
 		}
 	}
 }
@@ -44,14 +44,14 @@ func TestPace(t *testing.T) {
 // TestPaceGoesOn holds that a round has a cycle whenever there is one, and never more than there are.
 func TestPaceGoesOn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var p pace
+		var p roundPacer
 		round := uint64(0)
 		for range rapid.IntRange(1, 20).Draw(t, "phases") {
 			round += uint64(rapid.IntRange(0, 3).Draw(t, "cycles"))
 			parts := rapid.IntRange(0, 1<<24).Draw(t, "parts")
-			p.wrote(round, parts, time.Duration(rapid.Int64Range(0, 1e13).Draw(t, "ns")))
+			p.record(round, parts, time.Duration(rapid.Int64Range(0, 1e13).Draw(t, "ns")))
 			ahead := rapid.IntRange(0, 1<<24).Draw(t, "ahead")
-			if n := p.bound(ahead); n > ahead || n < min(ahead, 1) {
+			if n := p.boundCycles(ahead); n > ahead || n < min(ahead, 1) {
 				t.Fatalf("%d of %d cycles", n, ahead)
 			}
 		}
@@ -67,8 +67,8 @@ func TestSlowRoundsAreShort(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			const cycles, slots, bus = 21, 32, 3
 			r := newRig(t, &scripted{blocks: cycles * bus, end: io.EOF}, func(r *rig, c *Config) {
-				order := NewShift(0, InOrder(1, bus), bus, slots, true)
-				order.Widen(4)
+				order := NewShift(0, SeatsInOrder(1, bus), bus, slots, true)
+				order.SetMaxCycles(4)
 				c.Order, c.Slots, c.Retention, c.PhaseTime = order, slots, newRetention(t, 1, 40, 2*cycles*bus), phase
 				r.net.completion = func(int) error { time.Sleep(write); return nil }
 			})
@@ -76,7 +76,7 @@ func TestSlowRoundsAreShort(t *testing.T) {
 			var all [][]tagnet.Token
 			for c := range uint32(cycles) {
 				mep := uint64(c) * bus
-				all = append(all, []tagnet.Token{tok(mep, c), tok(mep+1, c), tok(mep+2, c)})
+				all = append(all, []tagnet.Token{newToken(mep, c), newToken(mep+1, c), newToken(mep+2, c)})
 			}
 			r.sched.send(0, 0, all...)
 			r.until("all writes", func() bool { return r.unit.Stats().Writes == cycles*bus })

@@ -17,7 +17,7 @@ type run struct {
 	packing uint64
 	used    []map[uint64]bool // true fragments, by source
 	thrown  int               // true ones
-	queue   [][]Piece
+	queue   [][]FragmentRef
 }
 
 const garbage = 1 << 63
@@ -27,7 +27,7 @@ func newRun(r Rules, unordered ...bool) *run {
 	x := &run{
 		m:       NewMatcher(r, names, unordered),
 		packing: uint64(r.Packing),
-		queue:   make([][]Piece, len(names)),
+		queue:   make([][]FragmentRef, len(names)),
 	}
 	for range names {
 		x.used = append(x.used, map[uint64]bool{})
@@ -37,7 +37,7 @@ func newRun(r Rules, unordered ...bool) *run {
 
 // offer has a source send a fragment, behind what it could not send yet.
 func (x *run) offer(source int, e, ref uint64) {
-	x.queue[source] = append(x.queue[source], Piece{Event: e, Ref: ref, Size: 10})
+	x.queue[source] = append(x.queue[source], FragmentRef{Event: e, Ref: ref, Size: 10})
 	x.pump()
 }
 
@@ -47,7 +47,7 @@ func (x *run) pump() {
 		for len(x.queue[i]) > 0 {
 			p := x.queue[i][0]
 			v, _ := x.m.Offer(i, p, x.now)
-			x.m.Stall(i, v == Ahead, x.now)
+			x.m.SetStalled(i, v == Ahead, x.now)
 			if v == Ahead {
 				break
 			}
@@ -68,13 +68,13 @@ func (x *run) step() {
 			break
 		}
 		c := Cut{first, uint32(min(r.To-first, x.packing))}
-		x.m.Cut(c, x.now)
-		x.m.Expect(c, x.now)
+		x.m.AddCut(c, x.now)
+		x.m.ExpectCut(c, x.now)
 		x.m.Step(x.now)
-		x.m.Take(c, x.now)
+		x.m.TakeCut(c, x.now)
 		x.end = c.End()
 	}
-	for _, d := range x.m.Dropped() {
+	for _, d := range x.m.TakeDropped() {
 		switch {
 		case d.Ref == garbage:
 		case d.Why == 0:
@@ -103,7 +103,7 @@ func (x *run) finish(t rapid.TB) {
 		}
 	}
 	for i := range x.used {
-		x.m.Cease(i)
+		x.m.StopSource(i)
 	}
 	x.pause(3 * time.Second)
 }
@@ -113,7 +113,7 @@ func (x *run) finish(t rapid.TB) {
 func TestOneWrongNumberCostsOneFragment(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := rules()
-		r.First = 30 * time.Second
+		r.FirstTimeout = 30 * time.Second
 		r.OnMissing = rapid.SampledFrom([]OnMissing{Mark, Wait}).Draw(t, "policy")
 		n := rapid.IntRange(1, 3).Draw(t, "sources")
 		kinds := make([]bool, n)
@@ -170,7 +170,7 @@ func FuzzMatcherNumbers(f *testing.F) {
 	f.Add([]byte{6, 62, 0, 1, 0, 1, 0, 1, 2, 250, 3, 0, 3, 0})
 	f.Fuzz(func(t *testing.T, ops []byte) {
 		r := rules()
-		r.First = time.Second
+		r.FirstTimeout = time.Second
 		m := NewMatcher(r, []string{"a", "b"}, []bool{false, true})
 		now, end := time.Duration(0), uint64(0)
 		next := [2]uint64{}
@@ -179,7 +179,7 @@ func FuzzMatcherNumbers(f *testing.F) {
 			s := int(ops[i]>>4) & 1
 			switch ops[i] & 7 {
 			case 0, 1, 4:
-				_, _ = m.Offer(s, Piece{Event: next[s], Size: 10}, now)
+				_, _ = m.Offer(s, FragmentRef{Event: next[s], Size: 10}, now)
 				next[s] += v % 3
 			case 2:
 				now += time.Duration(v) * 20 * time.Millisecond
@@ -191,18 +191,18 @@ func FuzzMatcherNumbers(f *testing.F) {
 				}
 				c.Events = uint32(min(reach.To-c.First, 16))
 				end = c.End()
-				m.Cut(c, now)
-				m.Expect(c, now)
+				m.AddCut(c, now)
+				m.ExpectCut(c, now)
 				m.Step(now)
 				if !m.Ready(c) {
 					t.Fatalf("%+v is not ready at %+v", c, reach)
 				}
-				m.Take(c, now)
-				m.Dropped()
+				m.TakeCut(c, now)
+				m.TakeDropped()
 			case 5: // a wild one, and back
 				var b [8]byte
 				copy(b[:], ops[i+1:])
-				_, _ = m.Offer(s, Piece{Event: binary.LittleEndian.Uint64(b[:]) << (v % 40), Size: 10}, now)
+				_, _ = m.Offer(s, FragmentRef{Event: binary.LittleEndian.Uint64(b[:]) << (v % 40), Size: 10}, now)
 			case 6:
 				next[s] += 1 << (v % 63)
 			}

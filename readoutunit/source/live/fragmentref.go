@@ -13,8 +13,8 @@ const NoEvent = event.EndOfRun
 // Never is a time that does not come.
 const Never = time.Duration(math.MaxInt64)
 
-// Piece is a fragment as the Matcher knows it.
-type Piece struct {
+// FragmentRef is a fragment as the Matcher knows it.
+type FragmentRef struct {
 	Event uint64
 	Ref   uint64 // what the caller finds its bytes by
 	Size  uint16 // bytes
@@ -26,7 +26,7 @@ type Verdict uint8
 
 // The verdicts.
 const (
-	Kept   Verdict = iota // it is the Matcher's, until Take or a Dropped gives it back
+	Kept   Verdict = iota // it is the Matcher's, until TakeCut or TakeDropped gives it back
 	Thrown                // it is the caller's again: it is of no use, and counted
 	Ahead                 // it is too far ahead to be kept now: offer it again when events were taken
 )
@@ -34,7 +34,7 @@ const (
 // Dropped is a fragment that the Matcher gives back: used, or thrown away after it had kept it.
 type Dropped struct {
 	Source int
-	Piece
+	FragmentRef
 	Why Fault  // 0: it was used
 	At  uint64 // what Why compares it with
 }

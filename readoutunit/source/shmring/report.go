@@ -7,8 +7,8 @@ import (
 	"ringlet/shmem/fragring"
 )
 
-// see counts and tells what has become of the front-end.
-func (f *feed) see(came, went uint64) {
+// noteArrivals counts and tells what has become of the front-end.
+func (f *feed) noteArrivals(came, went uint64) {
 	if came+went == 0 {
 		return
 	}
@@ -19,16 +19,16 @@ func (f *feed) see(came, went uint64) {
 			"times", went)
 	}
 	if came > 0 {
-		who := describe(f.ring.Frontend(), f.ring.PID())
-		f.who.Store(&who)
-		f.heldBack = false
+		who := describeFrontend(f.ring.Frontend(), f.ring.PID())
+		f.frontend.Store(&who)
+		f.heldLogged = false
 		f.ring.SetSafe(0) // it may be told more than the one before, or less
 		f.log.Info("a front-end has attached", "source", f.name, "frontend", who, "times", came)
 	}
 }
 
-// describe names a front-end.
-func describe(name string, pid uint32) string {
+// describeFrontend names a front-end.
+func describeFrontend(name string, pid uint32) string {
 	if name == "" {
 		return fmt.Sprintf("process %d", pid)
 	}
@@ -36,12 +36,12 @@ func describe(name string, pid uint32) string {
 }
 
 // Frontend implements live.Named.
-func (f *feed) Frontend() string { return text(f.who.Load()) }
+func (f *feed) Frontend() string { return loadString(f.frontend.Load()) }
 
 // Explain is why a record or a front-end was refused last; empty where none was.
-func (f *feed) Explain() string { return text(f.why.Load()) }
+func (f *feed) Explain() string { return loadString(f.refusal.Load()) }
 
-func text(s *string) string {
+func loadString(s *string) string {
 	if s == nil {
 		return ""
 	}
@@ -56,28 +56,28 @@ func (f *feed) Done(n int) {
 }
 
 // Resume is live.Feed's. The ring hears of it with the next Next: then all that was given has been taken.
-func (f *feed) Resume(event uint64) { f.resume, f.believed = event, true }
+func (f *feed) SetResume(event uint64) { f.resume, f.hasResume = event, true }
 
 // GaveUp is live.Feed's.
-func (f *feed) GaveUp(from, to uint64, why live.Fault) {
+func (f *feed) ReportGivenUp(from, to uint64, why live.Fault) {
 	next := live.GivenUp{From: from, To: to, Why: why}
-	if f.closed || from >= to || f.given.Join(next) {
+	if f.closed || from >= to || f.givenUp.Join(next) {
 		return
 	}
-	f.tell()
-	f.given = next
+	f.flushGivenUp()
+	f.givenUp = next
 }
 
-// tell tells the front-end what was given up.
-func (f *feed) tell() {
-	if f.given.From < f.given.To {
-		f.ring.ReportGivenUp(f.given.From, f.given.To, reason(f.given.Why))
+// flushGivenUp tells the front-end what was given up.
+func (f *feed) flushGivenUp() {
+	if f.givenUp.From < f.givenUp.To {
+		f.ring.ReportGivenUp(f.givenUp.From, f.givenUp.To, ringReason(f.givenUp.Why))
 	}
-	f.given = live.GivenUp{}
+	f.givenUp = live.GivenUp{}
 }
 
-// reason is a fault in the words of the ring.
-func reason(why live.Fault) fragring.Reason {
+// ringReason is a fault in the words of the ring.
+func ringReason(why live.Fault) fragring.Reason {
 	switch why {
 	case live.Late:
 		return fragring.Late
@@ -92,14 +92,14 @@ func reason(why live.Fault) fragring.Reason {
 }
 
 // Safe is live.Feed's.
-func (f *feed) Safe(event uint64) {
+func (f *feed) SetSafe(event uint64) {
 	if f.closed {
 		return
 	}
-	f.tell()
+	f.flushGivenUp()
 	f.ring.SetSafe(event)
-	if held, is := f.ring.SafeHeldAt(); is && !f.heldBack && f.attached.Load() > 0 {
-		f.heldBack = true
+	if held, isHeld := f.ring.SafeHeldAt(); isHeld && !f.heldLogged && f.attached.Load() > 0 {
+		f.heldLogged = true
 		f.log.Warn("a front-end is told that nothing is safe from one event on: fragments of it were given up, and its "+
 			"client cannot be told which; build it with the client of this release", "source", f.name,
 			"frontend", f.Frontend(), "event", held)

@@ -9,26 +9,26 @@ import (
 	"ringlet/testkit/cases"
 )
 
-// ringClock runs a ringWorld in virtual time, in which a part of ordinary size takes a port the time 1. What is not a
+// tagRingClock runs a tagRingWorld in virtual time, in which a part of ordinary size takes a port the time 1. What is not a
 // write or a tag takes no time.
-type ringClock struct {
-	*ringWorld
+type tagRingClock struct {
+	*tagRingWorld
 	now     float64
-	ends    map[writeOf]float64 // when the outcome of a write is known
-	due     [][]float64         // when the tags passing to each readout unit, and to the scheduler, are there
-	issued  map[uint64]float64  // by MEP
-	latency []float64           // from issue to built
+	ends    map[ringWrite]float64 // when the outcome of a write is known
+	due     [][]float64           // when the tags passing to each readout unit, and to the scheduler, are there
+	issued  map[uint64]float64    // by MEP
+	latency []float64             // from issue to built
 }
 
 // Times: of a tag from unit to unit or to the scheduler, and from the end of a write to its outcome.
 const hop, outcome = 0.05, 0.1
 
 // run lets MEPs be read at random times, of the mean rate given per time, and returns the latencies in order.
-func (c *ringClock) run(meps uint64, rate float64, random *rand.Rand) []float64 {
-	c.ends, c.issued, c.due = map[writeOf]float64{}, map[uint64]float64{}, make([][]float64, len(c.rus)+1)
+func (c *tagRingClock) run(meps uint64, rate float64, random *rand.Rand) []float64 {
+	c.ends, c.issued, c.due = map[ringWrite]float64{}, map[uint64]float64{}, make([][]float64, len(c.rus)+1)
 	arrives, read := 0.0, uint64(0)
 	for {
-		c.settle()
+		c.runDue()
 		if c.core.State() == tagnet.Drained {
 			slices.Sort(c.latency)
 			return c.latency
@@ -54,8 +54,8 @@ func (c *ringClock) run(meps uint64, rate float64, random *rand.Rand) []float64 
 	}
 }
 
-// settle lets all happen that is due.
-func (c *ringClock) settle() {
+// runDue lets all happen that is due.
+func (c *tagRingClock) runDue() {
 	for again := true; again; {
 		again = false
 		for _, place := range c.fresh {
@@ -64,11 +64,11 @@ func (c *ringClock) settle() {
 		c.fresh = c.fresh[:0]
 		for ru := range c.rus {
 			for ; len(c.tokens[ru]) > 0; again = true {
-				c.must(c.takeTokens(ru))
+				c.must(c.deliverTokens(ru))
 			}
 		}
 		for ; len(c.grants) > 0; again = true {
-			c.takeGrant(0)
+			c.deliverGrant(0)
 		}
 		for i := len(c.writes) - 1; i >= 0; i-- {
 			if x := c.writes[i]; c.ends[x] <= c.now {
@@ -77,13 +77,13 @@ func (c *ringClock) settle() {
 				again = true
 			}
 		}
-		for ; len(c.whole) > 0; again = true {
-			c.latency = append(c.latency, c.now-c.issued[c.meps[c.whole[0]].MEP])
-			c.tell(0)
+		for ; len(c.complete) > 0; again = true {
+			c.latency = append(c.latency, c.now-c.issued[c.meps[c.complete[0]].MEP])
+			c.reportBuilt(0)
 		}
 		for ru := range c.rus {
 			if place, ok := c.send(ru); ok {
-				c.ends[writeOf{ru, place}] = c.now + c.size(ru, c.meps[place].MEP) + outcome
+				c.ends[ringWrite{ru, place}] = c.now + c.size(ru, c.meps[place].MEP) + outcome
 				again = true
 			}
 		}
@@ -92,7 +92,7 @@ func (c *ringClock) settle() {
 }
 
 // pass delivers the tags that are due.
-func (c *ringClock) pass() (any bool) {
+func (c *tagRingClock) pass() (any bool) {
 	for to := range c.passing {
 		for len(c.due[to]) < len(c.passing[to]) {
 			c.due[to] = append(c.due[to], c.now+hop)
@@ -101,9 +101,9 @@ func (c *ringClock) pass() (any bool) {
 			c.due[to] = c.due[to][1:]
 			var err error
 			if to < len(c.rus) {
-				_, err = c.takeTag(to)
+				_, err = c.deliverTag(to)
 			} else {
-				_, err = c.comeRound()
+				_, err = c.returnTag()
 			}
 			c.must(err)
 			any = true
@@ -125,7 +125,7 @@ func TestBypassShortensTheTail(t *testing.T) {
 				LookAhead: 4,
 				Bypass:    bypass,
 			}
-			c := ringClock{ringWorld: newRingWorld(t, cfg)}
+			c := tagRingClock{tagRingWorld: newTagRingWorld(t, cfg)}
 			c.size = largeNowAndThen(1, 150)
 			l := c.run(4000, 0.2, rand.New(rand.NewPCG(1, 2)))
 			p99[i] = l[len(l)*99/100]
@@ -149,7 +149,7 @@ func TestRingKeepsPortsBusy(t *testing.T) {
 			LookAhead: 4,
 			Bypass:    bypass,
 		}
-		c := ringClock{ringWorld: newRingWorld(t, cfg)}
+		c := tagRingClock{tagRingWorld: newTagRingWorld(t, cfg)}
 		c.size = largeNowAndThen(0, 1<<40)
 		c.run(1000, 5, rand.New(rand.NewPCG(1, 2)))
 		share := 1000 / c.now

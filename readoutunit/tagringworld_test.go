@@ -9,10 +9,10 @@ import (
 	"ringlet/tagnet"
 )
 
-// ringWorld is a whole ring: the scheduler's core, the cores of all readout units, and what is on its way between them.
+// tagRingWorld is a whole ring: the scheduler's core, the cores of all readout units, and what is on its way between them.
 // Builder units grant what all have announced and tell what is whole. Nothing happens by itself: a test says what
 // happens next.
-type ringWorld struct {
+type tagRingWorld struct {
 	t     failer
 	size  func(ru int, mep uint64) float64 // of a part, 1 for an ordinary one; nil if all are
 	cfg   tagnet.Config
@@ -21,18 +21,18 @@ type ringWorld struct {
 	batch tagnet.Batch
 	tags  []tagnet.Tag
 
-	tokens  [][]tagnet.Tokens // to each readout unit
-	passing [][]tagnet.Tag    // to each readout unit from the one before, and behind the last to the scheduler
-	grants  []grantTo
-	writes  []writeOf
-	meps    map[uint64]*building // by place
-	whole   []uint64             // places whose feedback is on its way
-	told    []int                // exclusions told to each readout unit
-	running map[int]uint64       // by group: place of the tag under way
-	history []string             // what the scheduler was told, in order
-	lost    []bool               // builder units
-	fresh   []uint64             // places issued since somebody looked
-	voided  map[uint64]bool      // places of tokens that were withdrawn
+	tokens   [][]tagnet.Tokens // to each readout unit
+	passing  [][]tagnet.Tag    // to each readout unit from the one before, and behind the last to the scheduler
+	grants   []grantTo
+	writes   []ringWrite
+	meps     map[uint64]*building // by place
+	complete []uint64             // places whose feedback is on its way
+	reported []int                // exclusions told to each readout unit
+	running  map[int]uint64       // by group: place of the tag under way
+	history  []string             // what the scheduler was told, in order
+	lost     []bool               // builder units
+	fresh    []uint64             // places issued since somebody looked
+	voided   map[uint64]bool      // places of tokens that were withdrawn
 }
 
 // failer is a test, of testing or of rapid.
@@ -48,7 +48,7 @@ type grantTo struct {
 	place  uint64
 }
 
-type writeOf struct {
+type ringWrite struct {
 	ru    int
 	place uint64
 }
@@ -59,8 +59,8 @@ type building struct {
 	announced, placed map[int]bool
 }
 
-// newRingWorld makes a ring. Of the configuration, what makes it one need not be given.
-func newRingWorld(t failer, cfg tagnet.Config) *ringWorld {
+// newTagRingWorld makes a ring. Of the configuration, what makes it one need not be given.
+func newTagRingWorld(t failer, cfg tagnet.Config) *tagRingWorld {
 	cfg.Ring, cfg.Loose, cfg.Packing = true, true, 1
 	core, err := tagnet.NewCore(cfg)
 	if err != nil {
@@ -68,17 +68,17 @@ func newRingWorld(t failer, cfg tagnet.Config) *ringWorld {
 	}
 	core.Start()
 	n := len(cfg.RUs)
-	w := &ringWorld{
-		t:       t,
-		cfg:     cfg,
-		core:    core,
-		tokens:  make([][]tagnet.Tokens, n),
-		passing: make([][]tagnet.Tag, n+1),
-		meps:    map[uint64]*building{},
-		told:    make([]int, n),
-		running: map[int]uint64{},
-		lost:    make([]bool, len(cfg.BUs)),
-		voided:  map[uint64]bool{},
+	w := &tagRingWorld{
+		t:        t,
+		cfg:      cfg,
+		core:     core,
+		tokens:   make([][]tagnet.Tokens, n),
+		passing:  make([][]tagnet.Tag, n+1),
+		meps:     map[uint64]*building{},
+		reported: make([]int, n),
+		running:  map[int]uint64{},
+		lost:     make([]bool, len(cfg.BUs)),
+		voided:   map[uint64]bool{},
 	}
 	for ru := range n {
 		w.rus = append(w.rus, newTagRing(ru, len(cfg.BUs), cfg.Slots, cfg.Bypass))
@@ -87,7 +87,7 @@ func newRingWorld(t failer, cfg tagnet.Config) *ringWorld {
 }
 
 // length of a part in bytes.
-func (w *ringWorld) length(ru int, mep uint64) uint32 {
+func (w *tagRingWorld) length(ru int, mep uint64) uint32 {
 	if w.size == nil {
 		return 4
 	}
@@ -95,7 +95,7 @@ func (w *ringWorld) length(ru int, mep uint64) uint32 {
 }
 
 // group of a builder unit.
-func (w *ringWorld) group(bu int) int {
+func (w *tagRingWorld) group(bu int) int {
 	for g, members := range w.cfg.Rules.Groups {
 		if slices.Contains(members, bu) {
 			return g
@@ -104,20 +104,20 @@ func (w *ringWorld) group(bu int) int {
 	return bu
 }
 
-func (w *ringWorld) bu(place uint64) int { return int(place % uint64(len(w.cfg.BUs))) }
+func (w *tagRingWorld) bu(place uint64) int { return int(place % uint64(len(w.cfg.BUs))) }
 
 // read lets all readout units hold MEPs up to a number, the last if it is the end.
-func (w *ringWorld) read(to uint64, end bool) {
+func (w *tagRingWorld) read(to uint64, end bool) {
 	for ru := range w.rus {
 		if err := w.core.Update(ru, tagnet.Update{Read: to, Events: to, End: end}); err != nil {
 			w.t.Fatal(err)
 		}
 	}
-	w.turn()
+	w.issue()
 }
 
-// turn lets the scheduler issue and launch, and sends what comes of it.
-func (w *ringWorld) turn() {
+// issue lets the scheduler issue and launch, and sends what comes of it.
+func (w *tagRingWorld) issue() {
 	w.batch.Reset(w.core.NextCycle(), w.core.Places())
 	w.core.Issue(&w.batch)
 	w.tags = w.core.Launch(w.tags[:0])
@@ -147,7 +147,7 @@ func (w *ringWorld) turn() {
 				MEPs:   slices.Clone(w.batch.MEPs),
 				Slots:  slices.Clone(w.batch.Slots),
 			},
-			Withdrawn: withdrawn[w.told[ru]:],
+			Withdrawn: withdrawn[w.reported[ru]:],
 		}
 		if ru == 0 {
 			m.Tags = slices.Clone(w.tags)
@@ -155,13 +155,13 @@ func (w *ringWorld) turn() {
 		if m.Len() > 0 || len(m.Tags) > 0 || len(m.Withdrawn) > 0 {
 			w.tokens[ru] = append(w.tokens[ru], m)
 		}
-		w.told[ru] = len(withdrawn)
+		w.reported[ru] = len(withdrawn)
 	}
 }
 
-// takeTokens gives a readout unit the next message of the scheduler. What it announces is granted when all have
+// deliverTokens gives a readout unit the next message of the scheduler. What it announces is granted when all have
 // announced.
-func (w *ringWorld) takeTokens(ru int) error {
+func (w *tagRingWorld) deliverTokens(ru int) error {
 	m := w.tokens[ru][0]
 	w.tokens[ru] = w.tokens[ru][1:]
 	r := w.rus[ru]
@@ -169,18 +169,18 @@ func (w *ringWorld) takeTokens(ru int) error {
 		r.Withdraw(x)
 	}
 	for i := range m.Len() {
-		if err := r.Cycle(&m.Batch, i); err != nil {
+		if err := r.AddCycle(&m.Batch, i); err != nil {
 			return err
 		}
 		for bu := range m.Places {
 			place := (m.First+uint64(i))*uint64(m.Places) + uint64(bu)
-			if _, ok := m.Token(i, bu); ok && !r.Void(m.First+uint64(i), bu) {
+			if _, ok := m.Token(i, bu); ok && !r.IsWithdrawn(m.First+uint64(i), bu) {
 				w.announce(ru, place)
 			}
 		}
 	}
 	for i := range m.Tags {
-		if err := r.Tag(&m.Tags[i]); err != nil {
+		if err := r.AddTag(&m.Tags[i]); err != nil {
 			return err
 		}
 	}
@@ -188,7 +188,7 @@ func (w *ringWorld) takeTokens(ru int) error {
 	return nil
 }
 
-func (w *ringWorld) announce(ru int, place uint64) {
+func (w *tagRingWorld) announce(ru int, place uint64) {
 	b := w.meps[place]
 	b.announced[ru] = true
 	if len(b.announced) < len(w.rus) || w.lost[b.BU] || w.voided[place] {
@@ -211,9 +211,9 @@ func (w *ringWorld) announce(ru int, place uint64) {
 }
 
 // forward sends the tags that a readout unit is done with, and tells which.
-func (w *ringWorld) forward(ru int) (tags []tagnet.Tag) {
+func (w *tagRingWorld) forward(ru int) (tags []tagnet.Tag) {
 	for {
-		t, ok := w.rus[ru].Forward()
+		t, ok := w.rus[ru].NextForward()
 		if !ok {
 			return tags
 		}
@@ -222,24 +222,24 @@ func (w *ringWorld) forward(ru int) (tags []tagnet.Tag) {
 	}
 }
 
-// takeGrant gives a readout unit a window. One for what was withdrawn meanwhile is counted as too late, and nothing
+// deliverGrant gives a readout unit a window. One for what was withdrawn meanwhile is counted as too late, and nothing
 // else.
-func (w *ringWorld) takeGrant(i int) {
+func (w *tagRingWorld) deliverGrant(i int) {
 	g := w.grants[i]
 	w.grants = slices.Delete(w.grants, i, i+1)
 	r := w.rus[g.ru]
-	before := r.Leftovers().LateGrants
-	err := r.Grant(g.bu, &g.grant)
-	if late := r.Leftovers().LateGrants > before; err != nil || late != r.Void(g.place/uint64(len(w.cfg.BUs)), g.bu) {
+	before := r.WithdrawalStats().LateGrants
+	err := r.ApplyGrant(g.bu, &g.grant)
+	if late := r.WithdrawalStats().LateGrants > before; err != nil || late != r.IsWithdrawn(g.place/uint64(len(w.cfg.BUs)), g.bu) {
 		w.t.Fatalf("ru%d, grant of bu%d for place %d: %v", g.ru, g.bu, g.place, err)
 	}
 	w.forward(g.ru)
 }
 
 // send begins the write that a readout unit's turn is at, if it is.
-func (w *ringWorld) send(ru int) (uint64, bool) {
-	turn, place := w.rus[ru].Turn()
-	if turn != Send {
+func (w *tagRingWorld) send(ru int) (uint64, bool) {
+	action, place := w.rus[ru].NextAction()
+	if action != Send {
 		return 0, false
 	}
 	for _, x := range w.writes {
@@ -248,12 +248,12 @@ func (w *ringWorld) send(ru int) (uint64, bool) {
 		}
 	}
 	w.rus[ru].Serve(place, 1, nil)
-	w.writes = append(w.writes, writeOf{ru, place})
+	w.writes = append(w.writes, ringWrite{ru, place})
 	return place, true
 }
 
 // done ends a write.
-func (w *ringWorld) done(i int) []tagnet.Tag {
+func (w *tagRingWorld) done(i int) []tagnet.Tag {
 	x := w.writes[i]
 	w.writes = slices.Delete(w.writes, i, i+1)
 	if err := w.rus[x.ru].Complete([]uint64{x.place}); err != nil {
@@ -264,22 +264,22 @@ func (w *ringWorld) done(i int) []tagnet.Tag {
 		w.t.Fatalf("ru%d wrote MEP %d twice to bu%d", x.ru, b.MEP, b.BU)
 	}
 	if b.placed[x.ru] = true; len(b.placed) == len(w.rus) && !w.lost[b.BU] && !w.voided[x.place] {
-		w.whole = append(w.whole, x.place)
+		w.complete = append(w.complete, x.place)
 	}
 	return w.forward(x.ru)
 }
 
-// takeTag gives a readout unit the next tag from the one before.
-func (w *ringWorld) takeTag(ru int) (tagnet.Tag, error) {
+// deliverTag gives a readout unit the next tag from the one before.
+func (w *tagRingWorld) deliverTag(ru int) (tagnet.Tag, error) {
 	t := w.passing[ru][0]
 	w.passing[ru] = w.passing[ru][1:]
-	err := w.rus[ru].Tag(&t)
+	err := w.rus[ru].AddTag(&t)
 	w.forward(ru)
 	return t, err
 }
 
-// comeRound gives the scheduler the next tag that has come round.
-func (w *ringWorld) comeRound() (tagnet.Tag, error) {
+// returnTag gives the scheduler the next tag that has come round.
+func (w *tagRingWorld) returnTag() (tagnet.Tag, error) {
 	n := len(w.rus)
 	t := w.passing[n][0]
 	w.passing[n] = w.passing[n][1:]
@@ -291,14 +291,14 @@ func (w *ringWorld) comeRound() (tagnet.Tag, error) {
 	if w.core.Registers().GetCounters().GetTags().GetAgain() == before {
 		delete(w.running, w.group(w.bu(t.Place)))
 	}
-	w.turn()
+	w.issue()
 	return t, nil
 }
 
-// tell gives the scheduler the feedback for a MEP that is whole.
-func (w *ringWorld) tell(i int) {
-	place := w.whole[i]
-	w.whole = slices.Delete(w.whole, i, i+1)
+// reportBuilt gives the scheduler the feedback for a MEP that is whole.
+func (w *tagRingWorld) reportBuilt(i int) {
+	place := w.complete[i]
+	w.complete = slices.Delete(w.complete, i, i+1)
 	b := w.meps[place]
 	w.history = append(w.history, fmt.Sprintf("built %d", place))
 	if err := w.core.Feedback(int(b.BU), tagnet.Feedback{
@@ -310,73 +310,73 @@ func (w *ringWorld) tell(i int) {
 	}); err != nil {
 		w.t.Fatal(err)
 	}
-	w.turn()
+	w.issue()
 }
 
 // exclude takes a builder unit away: it grants nothing more, and what it has is given to others.
-func (w *ringWorld) exclude(bu int) {
+func (w *tagRingWorld) exclude(bu int) {
 	w.history = append(w.history, fmt.Sprintf("without bu%d", bu))
 	w.lost[bu] = true
 	for place := range w.meps {
 		w.voided[place] = w.voided[place] || w.bu(place) == bu
 	}
-	w.whole = slices.DeleteFunc(w.whole, func(place uint64) bool { return w.bu(place) == bu })
+	w.complete = slices.DeleteFunc(w.complete, func(place uint64) bool { return w.bu(place) == bu })
 	if _, err := w.core.ExcludeBU(bu); err != nil {
 		w.t.Fatal(err)
 	}
-	w.turn()
+	w.issue()
 }
 
 // include takes it back: it has forgotten all it had.
-func (w *ringWorld) include(bu int) {
+func (w *tagRingWorld) include(bu int) {
 	w.history = append(w.history, fmt.Sprintf("with bu%d", bu))
 	w.lost[bu] = false
 	if err := w.core.IncludeBU(bu); err != nil {
 		w.t.Fatal(err)
 	}
-	w.turn()
+	w.issue()
 }
 
 // steps is everything that can happen next.
-func (w *ringWorld) steps() (out []func()) {
+func (w *tagRingWorld) steps() (out []func()) {
 	for ru := range w.rus {
 		if len(w.tokens[ru]) > 0 {
-			out = append(out, func() { w.must(w.takeTokens(ru)) })
+			out = append(out, func() { w.must(w.deliverTokens(ru)) })
 		}
 		if ru > 0 && len(w.passing[ru]) > 0 {
-			out = append(out, func() { _, err := w.takeTag(ru); w.must(err) })
+			out = append(out, func() { _, err := w.deliverTag(ru); w.must(err) })
 		}
-		if turn, _ := w.rus[ru].Turn(); turn == Send {
+		if action, _ := w.rus[ru].NextAction(); action == Send {
 			out = append(out, func() { w.send(ru) })
 		}
 	}
 	for i, g := range w.grants {
 		// A builder unit's grants to one readout unit come in order.
 		if !slices.ContainsFunc(w.grants[:i], func(b grantTo) bool { return b.ru == g.ru && b.bu == g.bu }) {
-			out = append(out, func() { w.takeGrant(i) })
+			out = append(out, func() { w.deliverGrant(i) })
 		}
 	}
 	for i := range w.writes {
 		out = append(out, func() { w.done(i) })
 	}
 	if len(w.passing[len(w.rus)]) > 0 {
-		out = append(out, func() { _, err := w.comeRound(); w.must(err) })
+		out = append(out, func() { _, err := w.returnTag(); w.must(err) })
 	}
-	for i := range w.whole {
-		out = append(out, func() { w.tell(i) })
+	for i := range w.complete {
+		out = append(out, func() { w.reportBuilt(i) })
 	}
 	return out
 }
 
-func (w *ringWorld) must(err error) {
+func (w *tagRingWorld) must(err error) {
 	w.t.Helper()
 	if err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-// over holds what must be true when nothing more can happen.
-func (w *ringWorld) over(meps uint64) {
+// checkOver holds what must be true when nothing more can happen.
+func (w *tagRingWorld) checkOver(meps uint64) {
 	w.t.Helper()
 	reg := w.core.Registers()
 	c, n := reg.GetCounters(), len(w.rus)
@@ -388,8 +388,8 @@ func (w *ringWorld) over(meps uint64) {
 		w.t.Fatalf("tags do not add up: %v", g)
 	}
 	for ru, r := range w.rus {
-		if turn, _ := r.Turn(); turn != ForToken || r.Open() != 0 || len(r.held) > 0 {
-			w.t.Fatalf("ru%d %v, %d transfers open, %d tags", ru, turn, r.Open(), len(r.held))
+		if action, _ := r.NextAction(); action != WaitToken || r.OpenTransfers() != 0 || len(r.heldTags) > 0 {
+			w.t.Fatalf("ru%d %v, %d transfers open, %d tags", ru, action, r.OpenTransfers(), len(r.heldTags))
 		}
 	}
 	for place, b := range w.meps {
@@ -400,20 +400,20 @@ func (w *ringWorld) over(meps uint64) {
 }
 
 // key is the state: of the readout units whole, of the scheduler by what it was told and where its tags are.
-func (w *ringWorld) key() string {
+func (w *tagRingWorld) key() string {
 	var b strings.Builder
 	for ru, r := range w.rus {
-		fmt.Fprintln(&b, r.places, r.base, r.over, r.held, r.next, r.writing, r.left.valid, r.left.lost, w.passing[ru+1],
+		fmt.Fprintln(&b, r.places, r.base, r.finished, r.heldTags, r.nextHeld, r.writing, r.withdrawals.validFrom, r.withdrawals.lost, w.passing[ru+1],
 			len(w.tokens[ru]))
 	}
 	grants := slices.Clone(w.grants)
 	slices.SortFunc(grants, func(a, b grantTo) int { return a.ru*1000 + int(a.place) - b.ru*1000 - int(b.place) })
 	writes := slices.Clone(w.writes)
-	slices.SortFunc(writes, func(a, b writeOf) int { return a.ru*1000 + int(a.place) - b.ru*1000 - int(b.place) })
+	slices.SortFunc(writes, func(a, b ringWrite) int { return a.ru*1000 + int(a.place) - b.ru*1000 - int(b.place) })
 	history := slices.Clone(w.history)
 	if w.cfg.Slots == 1 {
 		slices.Sort(history) // of one slot, it does not matter which came free first
 	}
-	fmt.Fprintln(&b, grants, writes, w.whole, history)
+	fmt.Fprintln(&b, grants, writes, w.complete, history)
 	return b.String()
 }

@@ -15,7 +15,7 @@ func TestMistakesOfInputs(t *testing.T) {
 		"tcp:127.0.0.1:1 , tcp:h:2":       {"blank"},
 		"tcp:h:99999,udp:h,shm:,unix:":    {"port 99999", "no port", "no name", "no path"},
 	} {
-		got := Mistakes(input)
+		got := CheckInput(input)
 		if len(got) != len(want) {
 			t.Errorf("%s: %v", input, got)
 			continue
@@ -36,11 +36,11 @@ func TestClashesOfInputs(t *testing.T) {
 		"tcp:0.0.0.0:1,tcp:0.0.0.0:1": {1, 0}, "tcp:h:1,udp:h:1": {0, 0}, "exec:x,exec:x": {0, 0},
 		"udp:h:1/1,udp:h:1/2": {1, 1}, "unix:/a,unix:/a": {1, 0},
 	} {
-		list, err := Inputs(input)
+		list, err := ParseInputs(input)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a, b := len(Clashes(list, one)), len(Clashes(list, each)); a != want[0] || b != want[1] {
+		if a, b := len(FindClashes(list, one)), len(FindClashes(list, each)); a != want[0] || b != want[1] {
 			t.Errorf("%s: %d on one host, %d on two", input, a, b)
 		}
 	}

@@ -29,7 +29,7 @@ func openAny(t *testing.T, network string, yield time.Duration) (*feed, func() *
 	must.OK(t, err)
 	t.Cleanup(func() { must.OK(t, got.Close()) })
 	f := got.(*feed)
-	f.yield = yield
+	f.yieldTimeout = yield
 	return f, func() *peer {
 		c, err := net.Dial(network, f.Addr())
 		must.OK(t, err)
@@ -46,7 +46,7 @@ func full(t *testing.T, f *feed) {
 	await(t, f, "full", func(s live.Stats) bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		return s.Fragments == fullAt && f.holder != nil && f.holder.waits.Load()
+		return s.Fragments == fullAt && f.session != nil && f.session.storeFull.Load()
 	})
 }
 
@@ -90,7 +90,7 @@ func TestDeadWhileFull(t *testing.T) {
 				t.Fatalf("%+v", a)
 			}
 			go func() {
-				_, err := p.Write(append(events(a.A, n), endAt(n)...))
+				_, err := p.Write(append(events(a.A, n), endFrame(n)...))
 				died <- err
 			}()
 			collect(t, f, 0, n)
@@ -113,7 +113,7 @@ func TestAliveWhileFull(t *testing.T) {
 				f, dial := openAny(t, network, 0)
 				p := dial()
 				p.answer()
-				p.send(append(events(0, n), endAt(n)...))
+				p.send(append(events(0, n), endFrame(n)...))
 				full(t, f)
 				if closes {
 					must.OK(t, p.Conn.(carrier).CloseWrite())
@@ -126,11 +126,11 @@ func TestAliveWhileFull(t *testing.T) {
 				if a := p.answer(); a.Code != acknowledged || a.A != 0 {
 					t.Errorf("it is asked whether it lives with %+v", a)
 				}
-				f.Safe(n)
+				f.SetSafe(n)
 				collect(t, f, 0, n)
 				ended(t, f)
 				a := p.answer()
-				if a.Code == endTaken { // which is told before or behind it
+				if a.Code == endReceived { // which is told before or behind it
 					a = p.answer()
 				}
 				if a.Code != acknowledged || a.A != n {
@@ -160,7 +160,7 @@ func TestClosedWhileFull(t *testing.T) {
 			if a := patiently.Receive(t, answered, "it is not let in"); a.Code != accepted || a.A != n {
 				t.Errorf("%+v", a)
 			}
-			q.send(endAt(n))
+			q.send(endFrame(n))
 			ended(t, f)
 			if s := f.Stats(); s.Fragments != n || s.Repeated != 0 || s.Refused != 0 {
 				t.Errorf("%+v", s)

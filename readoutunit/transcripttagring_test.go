@@ -9,14 +9,14 @@ import (
 	"ringlet/testkit/transcript"
 )
 
-// ringPlayer tells what happens in a whole ring.
-type ringPlayer struct {
+// tagRingPlayer tells what happens in a whole ring.
+type tagRingPlayer struct {
 	*player
-	w *ringWorld
+	w *tagRingWorld
 }
 
-// ring reads e.g. "ring of 3 RUs and 3 BUs with 2 slots", "... without by-pass".
-func (p *ringPlayer) ring(w []string) string {
+// open reads e.g. "ring of 3 RUs and 3 BUs with 2 slots", "... without by-pass".
+func (p *tagRingPlayer) open(w []string) string {
 	cfg := tagnet.Config{Slots: 2, Bypass: !slices.Contains(w, "without"), Policy: tagnet.Skip}
 	for i, s := range w {
 		switch s {
@@ -28,11 +28,11 @@ func (p *ringPlayer) ring(w []string) string {
 			cfg.Slots = p.number(w[i-1])
 		}
 	}
-	p.w = newRingWorld(p.t, cfg)
+	p.w = newTagRingWorld(p.t, cfg)
 	return ""
 }
 
-func (p *ringPlayer) say(w []string) string {
+func (p *tagRingPlayer) say(w []string) string {
 	switch {
 	case w[0] == "large": // large are the parts of ru1 for MEP 0
 		ru, mep := p.number(w[5]), uint64(p.number(w[8]))
@@ -74,7 +74,7 @@ func (p *ringPlayer) say(w []string) string {
 }
 
 // scheduler tells what it has just issued and launched.
-func (p *ringPlayer) scheduler() string {
+func (p *tagRingPlayer) scheduler() string {
 	var out strings.Builder
 	for i := range p.w.batch.Len() {
 		for bu := range p.w.batch.Places {
@@ -101,7 +101,7 @@ func attempt(n uint8) string {
 	return fmt.Sprintf(", attempt %d", n)
 }
 
-func (p *ringPlayer) served(t *tagnet.Tag) string {
+func (p *tagRingPlayer) served(t *tagnet.Tag) string {
 	var who []string
 	for ru := range p.w.rus {
 		if t.Served.Has(ru) {
@@ -115,32 +115,32 @@ func (p *ringPlayer) served(t *tagnet.Tag) string {
 }
 
 // readout lets a readout unit take tokens or a tag, write, or hear that its write is done.
-func (p *ringPlayer) readout(ru int, w []string) string {
+func (p *tagRingPlayer) readout(ru int, w []string) string {
 	at, n := len(p.w.passing[ru+1]), len(p.w.rus)
 	before := p.w.rus[ru].Bypassed()
 	out := ""
 	switch strings.Join(w, " ") {
 	case "takes tokens":
 		for len(p.w.tokens[ru]) > 0 {
-			p.w.must(p.w.takeTokens(ru))
+			p.w.must(p.w.deliverTokens(ru))
 		}
 		for i := 0; i < len(p.w.grants); {
-			p.w.takeGrant(i)
+			p.w.deliverGrant(i)
 		}
 	case "takes the tag":
-		if _, err := p.w.takeTag(ru); err != nil {
+		if _, err := p.w.deliverTag(ru); err != nil {
 			return fmt.Sprintf("ru%d refuses: %v\n", ru, err)
 		}
 	case "writes":
-		turn, _ := p.w.rus[ru].Turn()
+		action, _ := p.w.rus[ru].NextAction()
 		place, ok := p.w.send(ru)
 		if !ok {
-			return fmt.Sprintf("ru%d %v\n", ru, turn)
+			return fmt.Sprintf("ru%d %v\n", ru, action)
 		}
 		b := p.w.meps[place]
 		return fmt.Sprintf("ru%d writes MEP %d to bu%d, slot %d\n", ru, b.MEP, b.BU, b.Slot)
 	case "is done":
-		i := slices.IndexFunc(p.w.writes, func(x writeOf) bool { return x.ru == ru })
+		i := slices.IndexFunc(p.w.writes, func(x ringWrite) bool { return x.ru == ru })
 		if i < 0 {
 			return fmt.Sprintf("ru%d writes nothing\n", ru)
 		}
@@ -167,8 +167,8 @@ func (p *ringPlayer) readout(ru int, w []string) string {
 }
 
 // returns gives the scheduler the next tag from the last readout unit.
-func (p *ringPlayer) returns() string {
-	t, err := p.w.comeRound()
+func (p *tagRingPlayer) returns() string {
+	t, err := p.w.returnTag()
 	if err != nil {
 		return fmt.Sprintf("refused: %v\n", err)
 	}
@@ -179,7 +179,7 @@ func (p *ringPlayer) returns() string {
 }
 
 // invented gives the scheduler a tag of which a part is wrong.
-func (p *ringPlayer) invented(w []string) string {
+func (p *tagRingPlayer) invented(w []string) string {
 	t := tagnet.Tag{Attempt: 1}
 	ru := len(p.w.rus) - 1
 	for i, word := range w[:len(w)-1] {
@@ -207,18 +207,18 @@ func (p *ringPlayer) invented(w []string) string {
 }
 
 // builder tells the scheduler that a builder unit has built a MEP.
-func (p *ringPlayer) builder(bu int, w []string) string { // bu0 has built MEP 0
+func (p *tagRingPlayer) builder(bu int, w []string) string { // bu0 has built MEP 0
 	mep := uint64(p.number(w[3]))
-	i := slices.IndexFunc(p.w.whole, func(place uint64) bool { return p.w.bu(place) == bu && p.w.meps[place].MEP == mep })
+	i := slices.IndexFunc(p.w.complete, func(place uint64) bool { return p.w.bu(place) == bu && p.w.meps[place].MEP == mep })
 	if i < 0 {
 		return fmt.Sprintf("bu%d does not have all of MEP %d\n", bu, mep)
 	}
-	p.w.tell(i)
+	p.w.reportBuilt(i)
 	return p.scheduler()
 }
 
 // tags tells the state of the ring.
-func (p *ringPlayer) tags() string {
+func (p *tagRingPlayer) tags() string {
 	reg := p.w.core.Registers()
 	g := reg.GetCounters().GetTags()
 	out := fmt.Sprintf("%d launched, %d returned, %d under way, %d waiting", g.GetLaunched(), g.GetReturned(),
@@ -239,4 +239,4 @@ func (p *ringPlayer) tags() string {
 	return out + fmt.Sprintf("; the scheduler is %s\n", p.w.core.State())
 }
 
-func (p *ringPlayer) number(word string) int { return transcript.Number(p.t, word) }
+func (p *tagRingPlayer) number(word string) int { return transcript.Number(p.t, word) }

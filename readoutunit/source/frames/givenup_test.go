@@ -21,36 +21,36 @@ import (
 // bounded and in order.
 func TestGivens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var g givens
-		var all []given
+		var g givenUpRanges
+		var all []givenUpRange
 		want := uint64(0)
-		for range rapid.IntRange(0, 2*maxGiven).Draw(t, "ranges") {
+		for range rapid.IntRange(0, 2*maxGivenUpRanges).Draw(t, "ranges") {
 			from := rapid.Uint64Range(0, 3000).Draw(t, "from")
-			x := given{
-				from: from,
-				to:   from + rapid.Uint64Range(0, 3).Draw(t, "events"),
-				why:  rapid.Uint32Range(tooLate, leftOver).Draw(t, "why"),
+			x := givenUpRange{
+				from:   from,
+				to:     from + rapid.Uint64Range(0, 3).Draw(t, "events"),
+				reason: rapid.Uint32Range(tooLate, leftOver).Draw(t, "why"),
 			}
-			x.n = x.to - x.from
+			x.count = x.to - x.from
 			g.add(x)
-			if x.n > 0 {
+			if x.count > 0 {
 				all = append(all, x)
 			}
-			want += x.n
+			want += x.count
 		}
 		sum := uint64(0)
 		for i, x := range g {
-			sum += x.n
+			sum += x.count
 			if x.from >= x.to || i > 0 && g[i-1].from > x.from {
 				t.Fatalf("%v", g)
 			}
 		}
-		if sum != want || len(g) > maxGiven {
+		if sum != want || len(g) > maxGivenUpRanges {
 			t.Fatalf("%d fragments in %d ranges, want %d", sum, len(g), want)
 		}
 		for _, x := range all {
-			if !slices.ContainsFunc(g, func(y given) bool {
-				return y.from <= x.from && x.to <= y.to && (y.why == x.why || y.why == severalReasons)
+			if !slices.ContainsFunc(g, func(y givenUpRange) bool {
+				return y.from <= x.from && x.to <= y.to && (y.reason == x.reason || y.reason == severalReasons)
 			}) {
 				t.Fatalf("%+v is in none of %+v", x, g)
 			}
@@ -58,12 +58,12 @@ func TestGivens(t *testing.T) {
 	})
 }
 
-// TestResumeIsWhatIsBelieved: a number that nobody has judged counts where another one proves it.
-func TestResumeIsWhatIsBelieved(t *testing.T) {
+// TestResumeIsWhatIsAccepted: a number that nobody has judged counts where another one proves it.
+func TestResumeIsWhatIsAccepted(t *testing.T) {
 	for _, c := range []struct {
-		taken, safe uint64
-		waiting     []uint64
-		want        uint64
+		acceptedBelow, safe uint64
+		waiting             []uint64
+		want                uint64
 	}{
 		{100, 50, nil, 100},
 		{50, 100, nil, 100}, // a readout unit that knows what is safe alone
@@ -73,15 +73,15 @@ func TestResumeIsWhatIsBelieved(t *testing.T) {
 		{100, 0, []uint64{100, 105, 110, 115}, 111}, // numbers are left out: the last one is asked for again
 		{0, 0, []uint64{1 << 40, 1<<40 + 1}, 1<<40 + 2},
 	} {
-		s := state{taken: c.taken, safe: c.safe}
-		if got := s.resume(c.waiting); got != c.want {
+		s := runState{acceptedBelow: c.acceptedBelow, safeBelow: c.safe}
+		if got := s.resumeFrom(c.waiting); got != c.want {
 			t.Errorf("%+v: resumes at %d", c, got)
 		}
 	}
 }
 
-// tells reads answers until one of outcome a, and returns those of what was given up.
-func (p *peer) tells(a uint64) (out []answer) {
+// readUntilAck reads answers until one of outcome a, and returns those of what was given up.
+func (p *peer) readUntilAck(a uint64) (out []answer) {
 	p.t.Helper()
 	for {
 		switch x := p.answer(); {
@@ -89,24 +89,24 @@ func (p *peer) tells(a uint64) (out []answer) {
 			out = append(out, x)
 		case x.Code == acknowledged && x.A == a:
 			return out
-		case x.Code != acknowledged && x.Code != endTaken:
+		case x.Code != acknowledged && x.Code != endReceived:
 			p.t.Fatalf("%+v", x)
 		}
 	}
 }
 
-// TestGaveUpIsTold: a front-end hears what was given up before it hears that it has its outcome, and again after each
+// TestGivenUpIsReported: a front-end hears what was given up before it hears that it has its outcome, and again after each
 // break, since nobody knows what it has read.
-func TestGaveUpIsTold(t *testing.T) {
+func TestGivenUpIsReported(t *testing.T) {
 	f := openTCP(t)
 	p, _ := connect(t, f, plain)
 	p.send(events(0, 100))
 	collect(t, f, 0, 100)
-	f.GaveUp(10, 12, live.Late)
-	f.GaveUp(12, 13, live.Late)
-	f.GaveUp(1<<50, 1<<50+1, live.Jump)
-	f.Safe(50)
-	got := p.tells(50)
+	f.ReportGivenUp(10, 12, live.Late)
+	f.ReportGivenUp(12, 13, live.Late)
+	f.ReportGivenUp(1<<50, 1<<50+1, live.Jump)
+	f.SetSafe(50)
+	got := p.readUntilAck(50)
 	var n uint32
 	for _, a := range got {
 		n += a.D
@@ -116,18 +116,18 @@ func TestGaveUpIsTold(t *testing.T) {
 	}
 	must.OK(t, p.Close())
 	await(t, f, "gone", func(s live.Stats) bool { return s.Gone == 1 })
-	f.GaveUp(60, 61, live.Backwards)
-	f.Safe(100)
+	f.ReportGivenUp(60, 61, live.Backwards)
+	f.SetSafe(100)
 	p, a := connect(t, f, plain)
-	got = p.tells(100)
+	got = p.readUntilAck(100)
 	if a.A != 100 || len(got) != 3 || got[0].B != 13 || got[0].D != 3 || got[1].A != 60 || got[2].C != wildNumber {
 		t.Errorf("%+v, %+v", a, got)
 	}
 }
 
-// TestOldFrontEndIsToldNothingUntrue: one of version 1 is told nothing safe from the first fragment on that was given
+// TestOldFrontEndGetsNoFalseAck: one of version 1 is told nothing safe from the first fragment on that was given
 // up; what came twice, and what was safe before, changes nothing.
-func TestOldFrontEndIsToldNothingUntrue(t *testing.T) {
+func TestOldFrontEndGetsNoFalseAck(t *testing.T) {
 	log := &written{}
 	set := settings("127.0.0.1:0")
 	set.Log = slog.New(slog.NewTextHandler(log, nil))
@@ -139,19 +139,19 @@ func TestOldFrontEndIsToldNothingUntrue(t *testing.T) {
 	p, _ := connect(t, f, h)
 	p.send(events(0, 100))
 	collect(t, f, 0, 100)
-	f.Safe(20)
-	p.tells(20)
-	f.GaveUp(25, 26, live.Repeat)
-	f.GaveUp(10, 11, live.Backwards)
-	f.GaveUp(1<<40, 1<<40+1, live.Jump)
-	f.Safe(30)
-	p.tells(30)
-	f.GaveUp(40, 50, live.Late)
-	f.Safe(80)
-	p.tells(40)
-	p.send(endAt(100))
+	f.SetSafe(20)
+	p.readUntilAck(20)
+	f.ReportGivenUp(25, 26, live.Repeat)
+	f.ReportGivenUp(10, 11, live.Backwards)
+	f.ReportGivenUp(1<<40, 1<<40+1, live.Jump)
+	f.SetSafe(30)
+	p.readUntilAck(30)
+	f.ReportGivenUp(40, 50, live.Late)
+	f.SetSafe(80)
+	p.readUntilAck(40)
+	p.send(endFrame(100))
 	ended(t, f)
-	f.Safe(100)
+	f.SetSafe(100)
 	must.OK(t, f.Close())
 	must.OK(t, p.SetReadDeadline(time.Now().Add(patiently.Long)))
 	if b, err := io.ReadAll(p); err != nil || len(b) != 0 {
@@ -177,13 +177,13 @@ func TestWildNumberAndReconnect(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	collect(t, f, 1<<50, 1<<50+1)
-	f.Resume(100)
-	f.GaveUp(1<<50, 1<<50+1, live.Jump)
-	p.send(append(events(100, 200), endAt(200)...))
+	f.SetResume(100)
+	f.ReportGivenUp(1<<50, 1<<50+1, live.Jump)
+	p.send(append(events(100, 200), endFrame(200)...))
 	collect(t, f, 100, 200)
 	ended(t, f)
-	f.Safe(200)
-	if got := p.tells(200); len(got) != 1 || got[0].A != 1<<50 {
+	f.SetSafe(200)
+	if got := p.readUntilAck(200); len(got) != 1 || got[0].A != 1<<50 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -208,7 +208,7 @@ func TestSentAgainWhileUnjudged(t *testing.T) {
 	for e := uint64(2010); e < 14_000; e += 2000 {
 		p.send(events(e, e+1))
 	}
-	p.send(endAt(20_000))
+	p.send(endFrame(20_000))
 	var got []uint64
 	dst := make([]live.Fragment, 100)
 	ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)

@@ -1,0 +1,389 @@
+package live
+
+import (
+	"slices"
+	"time"
+)
+
+// Which numbers are believed, in a Matcher.
+//
+// A number that follows the one before it is. Any other may be garbage: of a front-end, or of whoever can send a
+// datagram. It is in doubt, and a doubt moves nothing: neither what is known to be, nor where its source has come to.
+//
+// A source that keeps the order speaks for itself: the number that it sends next is near (Rules.MaxLeap), and the doubt is
+// believed; or it goes on where it was, and the doubt is thrown away. Two may be in doubt at a time; the third decides
+// between them. What is in doubt when its event is decided, since others have it, is believed.
+//
+// A source without an order is one that anybody may have sent to. It speaks for itself only when nobody else is there
+// who could, and only as far as Rules.MaxLeap; else it takes another source that has the number, or has come further.
+// A fragment within the window is in its place meanwhile, but its event is not known to be.
+
+// maxSuspects is how many fragments of a source may be in doubt: one that is garbage, and one that is not.
+const maxSuspects = 2
+
+// removeSuspect takes a doubt out.
+func (s *sourceState) removeSuspect(i int) { s.suspects = slices.Delete(s.suspects, i, i+1) }
+
+// addSuspect keeps a fragment that is not believed. The oldest one has had its time.
+func (m *Matcher) addSuspect(source int, p pending) {
+	s := &m.sources[source]
+	if len(s.suspects) == maxSuspects {
+		old := s.suspects[0]
+		s.removeSuspect(0)
+		m.drop(source, old.FragmentRef, Jump, s.next)
+	}
+	s.suspects = append(s.suspects, p)
+	s.counts.Held++
+}
+
+// dropSuspects throws away the doubts from a number on: what came behind them is below.
+func (m *Matcher) dropSuspects(source int, from uint64) {
+	s := &m.sources[source]
+	for i := 0; i < len(s.suspects); {
+		if d := s.suspects[i]; d.Event >= from {
+			s.removeSuspect(i)
+			m.drop(source, d.FragmentRef, Jump, s.next)
+		} else {
+			i++
+		}
+	}
+}
+
+// acceptSuspects takes what a source has in doubt up to a number for true, if it is not too far from the one before it, or is
+// that number.
+func (m *Matcher) acceptSuspects(source int, upTo uint64) {
+	s := &m.sources[source]
+	for {
+		least := -1
+		for i := range s.suspects {
+			if e := s.suspects[i].Event; e <= upTo && (least < 0 || e < s.suspects[least].Event) {
+				least = i
+			}
+		}
+		if least < 0 {
+			return
+		}
+		d := s.suspects[least]
+		s.removeSuspect(least)
+		behind := upTo - d.Event
+		if s.accepted {
+			behind = d.Event - min(d.Event, s.next)
+		}
+		if d.Event == upTo || behind <= m.rules.MaxLeap {
+			m.accept(s, d)
+		} else {
+			m.drop(source, d.FragmentRef, Jump, s.next)
+		}
+	}
+}
+
+// acceptNear takes what a source has in doubt for true as far as it is near a number, and throws the rest away.
+func (m *Matcher) acceptNear(source int, about, within uint64) {
+	s := &m.sources[source]
+	for len(s.suspects) > 0 {
+		d := s.suspects[0]
+		s.removeSuspect(0)
+		if distance(d.Event, about) <= within {
+			m.accept(s, d)
+		} else {
+			m.drop(source, d.FragmentRef, Jump, s.next)
+		}
+	}
+}
+
+func distance(a, b uint64) uint64 { return max(a, b) - min(a, b) }
+
+// noteAccepted notes a number that is believed.
+func (s *sourceState) noteAccepted(e uint64) {
+	switch {
+	case !s.accepted:
+		s.counts.First = e
+	case e >= s.next+emptyRun:
+		s.steps++
+	case e >= s.next:
+		s.steps = 0
+	}
+	s.accepted, s.next, s.lateNumber = true, max(s.next, e+1), none
+	s.counts.First, s.counts.Last = min(s.counts.First, e), e
+}
+
+// accept takes a fragment that is counted as held for true.
+func (m *Matcher) accept(s *sourceState, p pending) {
+	e := p.Event
+	if s.accepted && s.ordered && e > s.next {
+		s.counts.Gaps++
+		s.gap = e
+	}
+	s.noteAccepted(e)
+	if m.isBeyondWindow(e) {
+		at := 0
+		for at < len(s.ahead) && s.ahead[at].Event < e {
+			at++
+		}
+		s.ahead = slices.Insert(s.ahead, at, p)
+		return
+	}
+	m.place(s, p.FragmentRef)
+	m.extendSeen(max(m.seen, e+1), p.arrived)
+}
+
+// offerOrdered takes a fragment of a source that keeps the order, whose number is none before.
+func (m *Matcher) offerOrdered(source int, p pending) Verdict {
+	s, e := &m.sources[source], p.Event
+	if near := m.nearestSuspect(s, e); near != none {
+		m.acceptSuspects(source, near)
+		m.dropSuspects(source, e)
+	}
+	switch {
+	case s.accepted && e == s.next, !s.accepted && e == m.low && len(s.suspects) == 0:
+		if m.isBeyondWindow(e) {
+			return Ahead
+		}
+		m.dropSuspects(source, e)
+	case len(s.ahead) >= maxSuspects:
+		return Ahead
+	case m.confirmedByOthers(source, e):
+		m.acceptSuspects(source, e)
+	default:
+		m.addSuspect(source, p)
+		return Kept
+	}
+	s.counts.Held++
+	m.accept(s, p)
+	return Kept
+}
+
+// nearestSuspect is the highest doubt below a number and near it; none if there is none.
+func (m *Matcher) nearestSuspect(s *sourceState, e uint64) uint64 {
+	best := none
+	for i := range s.suspects {
+		if d := s.suspects[i].Event; d < e && e-d <= m.rules.MaxLeap && (best == none || d > best) {
+			best = d
+		}
+	}
+	return best
+}
+
+// confirmedByOthers tells whether another source has a fragment of the same event, which nobody has come to before. What is in
+// doubt there is believed then, too.
+func (m *Matcher) confirmedByOthers(source int, e uint64) bool {
+	confirmed := false
+	for i := range m.sources {
+		o := &m.sources[i]
+		switch {
+		case i == source:
+		case indexOf(o.suspects, e) >= 0:
+			m.acceptSuspects(i, e)
+			confirmed = true
+		case indexOf(o.ahead, e) >= 0, e >= m.seen && m.holds(o, e):
+			confirmed = true
+		}
+	}
+	return confirmed
+}
+
+// isOnlySource tells that no other source is there that could speak for a number.
+func (m *Matcher) isOnlySource(source int) bool {
+	for i := range m.sources {
+		if o := &m.sources[i]; i != source && o.started && !o.over {
+			return false
+		}
+	}
+	return true
+}
+
+// offerUnordered takes a fragment of a source that keeps no order, whose event is not decided.
+func (m *Matcher) offerUnordered(source int, p pending) Verdict {
+	s, e := &m.sources[source], p.Event
+	if s.unconfirmed > 0 && s.highestPlaced < m.seen { // others have come further
+		s.unconfirmed = 0
+		s.noteAccepted(s.highestPlaced)
+	}
+	if m.isBeyondWindow(e) {
+		return m.offerFar(source, p)
+	}
+	s.counts.Held++
+	m.place(s, p.FragmentRef)
+	if e < m.seen || s.accepted && e == m.seen {
+		s.unconfirmed, s.highestPlaced = 0, max(s.highestPlaced, e)
+		m.dropSuspects(source, 0)
+		m.acceptPlaced(s, p)
+		return Kept
+	}
+	s.addUnconfirmed(p)
+	switch lower := min(s.lowestUnconfirmed, e); {
+	case m.confirmedByOthers(source, e), m.hasPersisted(s, p.arrived) && e-m.seen <= m.rules.MaxLeap:
+		s.unconfirmed = 0
+		m.acceptPlaced(s, p)
+	case s.unconfirmed >= maxSuspects && m.isOnlySource(source) && s.highestPlaced-m.seen <= m.rules.MaxLeap:
+		m.acceptPlaced(s, pending{FragmentRef{Event: lower}, p.arrived}) // two speak for the lower one
+		s.unconfirmed, s.lowestUnconfirmed = 0, max(s.lowestUnconfirmed, e)
+		if s.lowestUnconfirmed >= m.seen {
+			s.unconfirmed = 1
+		}
+	default:
+		s.lowestUnconfirmed = lower
+	}
+	return Kept
+}
+
+// addUnconfirmed notes a fragment that is in its place, and whose event is not known to be.
+func (s *sourceState) addUnconfirmed(p pending) {
+	if s.unconfirmed++; s.unconfirmed == 1 {
+		s.unconfirmedSince, s.lowestUnconfirmed = p.arrived, p.Event
+	}
+	s.highestPlaced = max(s.highestPlaced, p.Event)
+}
+
+// acceptPlaced takes the number of a fragment that is in its place for true.
+func (m *Matcher) acceptPlaced(s *sourceState, p pending) {
+	s.noteAccepted(p.Event)
+	m.extendSeen(max(m.seen, p.Event+1), p.arrived)
+}
+
+// hasPersisted tells that a source has gone on beyond what is known for as long as an event waits, and nobody followed.
+func (m *Matcher) hasPersisted(s *sourceState, now time.Duration) bool {
+	return s.unconfirmed > maxSuspects && now >= s.unconfirmedSince+m.rules.Timeout
+}
+
+// acceptPersistent takes the numbers of sources without an order for true that are held up since theirs are in doubt, when they
+// have been for as long as an event waits. It returns when to look again.
+func (m *Matcher) acceptPersistent(now time.Duration) time.Duration {
+	again := Never
+	for i := range m.sources {
+		s := &m.sources[i]
+		switch {
+		case s.ordered || !s.stalled || s.unconfirmed <= maxSuspects:
+		case !m.hasPersisted(s, now):
+			again = min(again, s.unconfirmedSince+m.rules.Timeout)
+		default:
+			s.unconfirmed = 0
+			if s.highestPlaced >= m.seen && s.highestPlaced-m.seen <= m.rules.MaxLeap {
+				m.acceptPlaced(s, pending{FragmentRef{Event: s.highestPlaced}, now})
+			}
+		}
+	}
+	return again
+}
+
+// resolveSuspects settles what a source has in doubt when nothing more is taken from any. What is not far from where the source
+// has come to is kept; and the only number that it gave.
+func (m *Matcher) resolveSuspects(source int, now time.Duration) {
+	s := &m.sources[source]
+	if !s.ordered && s.highestPlaced >= m.seen && s.highestPlaced-m.seen <= m.rules.MaxLeap && m.holds(s, s.highestPlaced) {
+		m.acceptPlaced(s, pending{FragmentRef{Event: s.highestPlaced}, now})
+	}
+	for len(s.suspects) > 0 {
+		least := 0
+		for i := range s.suspects {
+			if s.suspects[i].Event < s.suspects[least].Event {
+				least = i
+			}
+		}
+		d := s.suspects[least]
+		s.removeSuspect(least)
+		if s.accepted && distance(d.Event, s.next) > m.rules.MaxLeap {
+			m.drop(source, d.FragmentRef, Jump, s.next)
+			continue
+		}
+		m.accept(s, d)
+		if least > 0 { // it came behind a higher one, which was wrong then
+			m.dropSuspects(source, 0)
+		}
+	}
+}
+
+// offerFar takes a fragment of a source without an order that is beyond the window.
+func (m *Matcher) offerFar(source int, p pending) Verdict {
+	s, e := &m.sources[source], p.Event
+	half := m.mask >> 1
+	switch {
+	case len(s.ahead) > 0, e-m.seen <= half, s.unconfirmed > maxSuspects && e-s.highestPlaced <= half:
+		return Ahead // what is before it will be decided
+	case m.confirmsItself(source, e):
+		m.acceptLower(source, p)
+		return Kept
+	default:
+		return m.acceptIfFollowed(source, p)
+	}
+}
+
+// confirmsItself tells that a source may speak for itself, and does: two of its numbers are near, and not too far.
+func (m *Matcher) confirmsItself(source int, e uint64) bool {
+	s := &m.sources[source]
+	if !m.isOnlySource(source) || s.accepted && e-m.seen > m.rules.MaxLeap {
+		return false
+	}
+	for i := range s.suspects {
+		if distance(s.suspects[i].Event, e) <= m.rules.MaxLeap {
+			return true
+		}
+	}
+	return false
+}
+
+// acceptLower takes the lower one of two numbers that are near for true.
+func (m *Matcher) acceptLower(source int, p pending) {
+	s := &m.sources[source]
+	lower := p.Event
+	for i := range s.suspects {
+		if d := s.suspects[i].Event; distance(d, p.Event) <= m.rules.MaxLeap {
+			lower = min(lower, d)
+		}
+	}
+	if lower < p.Event {
+		m.acceptNear(source, lower, 0)
+		m.addSuspect(source, p)
+		return
+	}
+	s.counts.Held++
+	m.accept(s, p)
+}
+
+// acceptIfFollowed takes a number for true if another source is beyond the window as well, and there or a little further. Of two
+// that are in doubt the lower one is believed then.
+func (m *Matcher) acceptIfFollowed(source int, p pending) Verdict {
+	for i := range m.sources {
+		if i == source {
+			continue
+		}
+		o := &m.sources[i]
+		if at := m.lowestNear(o.ahead, p.Event); at < p.Event {
+			return Ahead // it will have its place
+		} else if at != none {
+			return m.acceptFar(source, p)
+		}
+		switch at := m.lowestNear(o.suspects, p.Event); {
+		case at == p.Event:
+			m.acceptSuspects(i, at)
+			return m.acceptFar(source, p)
+		case o.ordered:
+		case at < p.Event:
+			m.acceptSuspects(i, at)
+			return Ahead
+		case at != none:
+			return m.acceptFar(source, p)
+		}
+	}
+	m.addSuspect(source, p)
+	return Kept
+}
+
+// acceptFar takes a number of a source without an order for true.
+func (m *Matcher) acceptFar(source int, p pending) Verdict {
+	m.acceptNear(source, p.Event, m.mask)
+	m.sources[source].counts.Held++
+	m.accept(&m.sources[source], p)
+	return Kept
+}
+
+// lowestNear is the lowest number of a list that is near an event; none if there is none.
+func (m *Matcher) lowestNear(list []pending, e uint64) uint64 {
+	best := none
+	for i := range list {
+		if at := list[i].Event; distance(at, e) <= m.mask {
+			best = min(best, at)
+		}
+	}
+	return best
+}
