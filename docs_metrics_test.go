@@ -54,7 +54,7 @@ func metricsTable(all []metrics.Metric) string {
 
 func TestManualListsEveryMetric(t *testing.T) {
 	generated(t, "docs/metrics.md", map[string]string{
-		"metrics of the control": metricsTable(metrics.ControlMetrics(tagnet.Described())),
+		"metrics of the control": metricsTable(metrics.ControlMetrics(tagnet.CounterList())),
 		"metrics of a node":      metricsTable(metrics.NodeMetrics(node.Counters())),
 	})
 }
@@ -81,7 +81,7 @@ func exprs(v any) (out []string) {
 // Dashboards and alert rules speak of no metric that nobody tells.
 func TestDashboardsAndAlertsNameMetricsThatAreTold(t *testing.T) {
 	known := map[string]bool{}
-	for _, m := range slices.Concat(metrics.NodeMetrics(node.Counters()), metrics.ControlMetrics(tagnet.Described())) {
+	for _, m := range slices.Concat(metrics.NodeMetrics(node.Counters()), metrics.ControlMetrics(tagnet.CounterList())) {
 		known[m.Name] = true
 		if m.Kind == "histogram" || m.Kind == "summary" {
 			known[m.Name+"_bucket"], known[m.Name+"_count"], known[m.Name+"_sum"] = true, true, true

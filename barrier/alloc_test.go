@@ -13,16 +13,16 @@ import (
 // runEpoch plays one epoch of all cores, first in first out.
 func runEpoch(cores []*Core, acts *Actions, queue []Message) ([]Message, int) {
 	queue = queue[:0]
-	left := 0
+	released := 0
 	take := func() {
 		queue = append(queue, acts.Send...)
 		if acts.Released {
-			left++
+			released++
 		}
 		acts.Send, acts.Released = acts.Send[:0], false
 	}
 	for _, c := range cores {
-		if c.enter(c.next(), 0, acts) == nil {
+		if c.enter(c.currentEpoch(), 0, acts) == nil {
 			take()
 		}
 	}
@@ -32,7 +32,7 @@ func runEpoch(cores []*Core, acts *Actions, queue []Message) ([]Message, int) {
 			take()
 		}
 	}
-	return queue, left
+	return queue, released
 }
 
 func TestCoreAllocatesNothing(t *testing.T) {
@@ -41,21 +41,21 @@ func TestCoreAllocatesNothing(t *testing.T) {
 		var acts Actions
 		var queue []Message
 		queue, _ = runEpoch(cores, &acts, queue)
-		left := 0
-		if n := testing.AllocsPerRun(100, func() { queue, left = runEpoch(cores, &acts, queue) }); n != 0 || left != 33 {
-			t.Errorf("%s: %v allocations per epoch, %d of 33 left", kind, n, left)
+		released := 0
+		if n := testing.AllocsPerRun(100, func() { queue, released = runEpoch(cores, &acts, queue) }); n != 0 || released != 33 {
+			t.Errorf("%s: %v allocations per epoch, %d of 33 left", kind, n, released)
 		}
 	}
 }
 
-// echo answers an arrival at once with its release, as a parent in which
+// loopback answers an arrival at once with its release, as a parent in which
 // everybody else waits would.
-type echo struct {
+type loopback struct {
 	b   *Barrier
 	buf [MessageSize]byte
 }
 
-func (e *echo) Signal(to int, payload []byte) error {
+func (e *loopback) Signal(to int, payload []byte) error {
 	m, err := parseMessage(payload)
 	if err != nil || m.Kind != kindArrive {
 		return err
@@ -76,7 +76,7 @@ func TestShellAllocatesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 
-	e := &echo{}
+	e := &loopback{}
 	e.b = New(cores[1], e, Options{Timeout: time.Minute})
 	var err error
 	if n := testing.AllocsPerRun(100, func() { _, _, err = e.b.Enter(ctx) }); n != 0 || err != nil {
@@ -134,13 +134,13 @@ func BenchmarkEpoch(b *testing.B) {
 				cores := newCores(b, kind.String(), n)
 				var acts Actions
 				var queue []Message
-				left := 0
+				released := 0
 				b.ReportAllocs()
 				for b.Loop() {
-					queue, left = runEpoch(cores, &acts, queue)
+					queue, released = runEpoch(cores, &acts, queue)
 				}
-				if left != n {
-					b.Fatalf("%d of %d left", left, n)
+				if released != n {
+					b.Fatalf("%d of %d left", released, n)
 				}
 				b.ReportMetric(float64(len(queue)), "messages/op")
 			})

@@ -68,28 +68,28 @@ type Barrier struct {
 	// Owned by the goroutine that set sending.
 	wire [MessageSize]byte
 
-	mu       sync.Mutex
-	turns    turns   // guarded by mu
-	acts     Actions // guarded by mu; Send is the queue of messages to be sent
-	sent     int     // guarded by mu; how many of acts.Send are sent
-	sending  bool    // guarded by mu
-	entering bool    // guarded by mu
-	closed   bool    // guarded by mu
-	until    uint64  // guarded by mu; the epoch that Enter waits for, if open
-	open     bool    // guarded by mu; there is one
-	unmet    bool    // guarded by mu; an Enter gave up, waiting for until
-	broken   error   // guarded by mu; the first *sendError
-	stats    Stats   // guarded by mu; without the core's part
-	offered  uint32  // guarded by mu
+	mu           sync.Mutex
+	epochs       openEpochs // guarded by mu
+	actions      Actions    // guarded by mu; Send is the queue of messages to be sent
+	sentCount    int        // guarded by mu; how many of acts.Send are sent
+	sending      bool       // guarded by mu
+	entering     bool       // guarded by mu
+	closed       bool       // guarded by mu
+	awaitedEpoch uint64     // guarded by mu; the epoch that Enter waits for, if open
+	awaiting     bool       // guarded by mu; there is one
+	gaveUp       bool       // guarded by mu; an Enter gave up, waiting for until
+	broken       error      // guarded by mu; the first *sendError
+	stats        Stats      // guarded by mu; without the core's part
+	offered      uint32     // guarded by mu
 
 	// who takes part: see generations.go; guarded by mu
-	generation uint64 // number of the present one
-	seats      []int  // rank at each seat; nil: every rank has that of its number
-	dissolved  bool   // nobody waits in it any more
-	changes    uint64 // so many changes are known
-	coming     []generation
-	early      []earlyMessage
-	addressed  int // messages in the queue that have ranks for seats
+	generation     uint64 // number of the present one
+	members        []int  // rank at each seat; nil: every rank has that of its number
+	dissolved      bool   // nobody waits in it any more
+	changeCount    uint64 // so many changes are known
+	pending        []generation
+	early          []earlyMessage
+	addressedCount int // messages in the queue that have ranks for seats
 }
 
 // New returns the shell around core, which it owns from now on.
@@ -108,10 +108,10 @@ func New(core *Core, signaler Signaler, opts Options) *Barrier {
 		wake:     make(chan struct{}, 1),
 		done:     make(chan struct{}),
 		timer:    time.NewTimer(time.Hour),
-		turns:    newTurns(core, opts.Slack),
+		epochs:   newOpenEpochs(core, opts.Slack),
 	}
 	b.timer.Stop()
-	b.acts.Send = make([]Message, 0, core.algorithm.most()*(1+opts.Slack))
+	b.actions.Send = make([]Message, 0, core.algorithm.maxMessages()*(1+opts.Slack))
 	return b
 }
 
@@ -123,15 +123,15 @@ func New(core *Core, signaler Signaler, opts Options) *Barrier {
 // errBusy, ErrClosed. After the context's or a *TimeoutError the rank is still
 // inside the epoch, and Enter called again goes on waiting there.
 func (b *Barrier) Enter(ctx context.Context) (epoch uint64, wait time.Duration, err error) {
-	return b.meet(ctx, false)
+	return b.enterAndWait(ctx, false)
 }
 
 // Finish blocks until every rank has entered all epochs that this one has entered: with slack Enter leaves the last
 // ones open. It tells who held those, in their order; of a generation that is no more it tells nothing. It is called
 // instead of a further Enter, and its errors are the same.
-func (b *Barrier) Finish(ctx context.Context) ([]Held, error) {
-	for range b.turns.cores {
-		if _, _, err := b.meet(ctx, true); err != nil {
+func (b *Barrier) Finish(ctx context.Context) ([]Straggler, error) {
+	for range b.epochs.cores {
+		if _, _, err := b.enterAndWait(ctx, true); err != nil {
 			return nil, err
 		}
 	}
@@ -140,30 +140,30 @@ func (b *Barrier) Finish(ctx context.Context) ([]Held, error) {
 	if b.dissolved {
 		return nil, nil
 	}
-	held := b.turns.heldLast()
-	for i := range held {
-		held[i].Rank = b.rankOf(held[i].Rank)
+	last := b.epochs.finalStragglers()
+	for i := range last {
+		last[i].Rank = b.rankOf(last[i].Rank)
 	}
-	return held, nil
+	return last, nil
 }
 
-// meet enters the next epoch, unless all is to be finished, and waits for the one that is due then.
-func (b *Barrier) meet(ctx context.Context, finish bool) (epoch uint64, wait time.Duration, err error) {
+// enterAndWait enters the next epoch, unless all is to be finished, and waits for the one that is due then.
+func (b *Barrier) enterAndWait(ctx context.Context, finish bool) (epoch uint64, wait time.Duration, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, 0, fmt.Errorf("rank %d does not enter the barrier: %w", b.rank, context.Cause(ctx))
 	}
-	epoch, over, err := b.begin(finish)
+	epoch, over, err := b.beginEpoch(finish)
 	if errors.Is(err, errBusy) || errors.Is(err, ErrClosed) {
 		return 0, 0, err
 	}
 	if over || err != nil {
-		b.end(err)
+		b.endWait(err)
 		return epoch, 0, err
 	}
 	start := time.Now()
 	err = b.await(ctx, start)
 	wait = time.Since(start)
-	b.end(err)
+	b.endWait(err)
 	return epoch, wait, err
 }
 
@@ -171,9 +171,9 @@ func (b *Barrier) meet(ctx context.Context, finish bool) (epoch uint64, wait tim
 // step to step.
 func (b *Barrier) now() int64 { return time.Since(b.base).Microseconds() }
 
-// begin enters an epoch, unless an earlier Enter has done so or all is to be finished, and sends. It reports whether
+// beginEpoch enters an epoch, unless an earlier Enter has done so or all is to be finished, and sends. It reports whether
 // there is nothing to wait for.
-func (b *Barrier) begin(finish bool) (epoch uint64, over bool, err error) {
+func (b *Barrier) beginEpoch(finish bool) (epoch uint64, over bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -183,36 +183,36 @@ func (b *Barrier) begin(finish bool) (epoch uint64, over bool, err error) {
 		return 0, false, errBusy
 	}
 	b.entering = true
-	epoch = b.turns.epoch
+	epoch = b.epochs.next
 	switch {
 	case b.dissolved:
 		return epoch, true, nil
 	case b.broken != nil:
 		return epoch, false, b.broken
-	case b.unmet:
-		return epoch - 1, b.over(), nil
+	case b.gaveUp:
+		return epoch - 1, b.waitOver(), nil
 	case finish:
-		b.until, b.open = b.turns.oldest()
-		return epoch, b.over(), nil
+		b.awaitedEpoch, b.awaiting = b.epochs.oldestOpen()
+		return epoch, b.waitOver(), nil
 	}
-	b.until, b.open, err = b.turns.enter(b.now(), &b.acts)
+	b.awaitedEpoch, b.awaiting, err = b.epochs.enter(b.now(), &b.actions)
 	if err != nil {
 		return epoch, false, err
 	}
 	b.flush()
-	return epoch, b.over(), b.broken
+	return epoch, b.waitOver(), b.broken
 }
 
-// over reports whether Enter has nothing to wait for any more. mu is held.
-func (b *Barrier) over() bool { return !b.open || b.turns.left(b.until) }
+// waitOver reports whether Enter has nothing to wait for any more. mu is held.
+func (b *Barrier) waitOver() bool { return !b.awaiting || b.epochs.released(b.awaitedEpoch) }
 
-// end remembers an epoch that Enter has not met the end of: a release that
+// endWait remembers an epoch that Enter has not met the end of: a release that
 // comes before the next Enter must not make that one enter the epoch after.
-func (b *Barrier) end(err error) {
+func (b *Barrier) endWait(err error) {
 	b.timer.Stop()
 	b.mu.Lock()
 	b.entering = false
-	b.unmet = err != nil
+	b.gaveUp = err != nil
 	b.mu.Unlock()
 }
 
@@ -221,63 +221,63 @@ func (b *Barrier) await(ctx context.Context, start time.Time) error {
 	if b.timeout > 0 {
 		b.timer.Reset(b.timeout)
 	}
-	for asked := false; ; {
+	for inquiring := false; ; {
 		var over error
 		expired := false
 		select {
 		case <-b.wake:
 		case <-ctx.Done():
-			over = fmt.Errorf("rank %d gave up in barrier epoch %d: %w", b.rank, b.until, context.Cause(ctx))
+			over = fmt.Errorf("rank %d gave up in barrier epoch %d: %w", b.rank, b.awaitedEpoch, context.Cause(ctx))
 		case <-b.done:
 			over = ErrClosed
 		case <-b.timer.C:
 			expired = true
 		}
 		// A release that came with the rest is worth more than the rest.
-		if left, err := b.look(); left || err != nil {
+		if released, err := b.checkState(); released || err != nil {
 			return err
 		}
 		switch {
 		case over != nil:
 			return over
-		case expired && asked:
-			return b.conclude(start)
+		case expired && inquiring:
+			return b.concludeInquiry(start)
 		case expired:
-			asked = true
-			b.ask()
+			inquiring = true
+			b.startInquiry()
 			b.timer.Reset(b.grace)
 		}
 	}
 }
 
-func (b *Barrier) look() (left bool, err error) {
+func (b *Barrier) checkState() (released bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.over(), b.broken
+	return b.waitOver(), b.broken
 }
 
-// ask begins the inquiry.
-func (b *Barrier) ask() {
+// startInquiry begins the inquiry.
+func (b *Barrier) startInquiry() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.stats.Timeouts++
-	b.turns.of(b.until).ask(&b.acts)
+	b.epochs.coreOf(b.awaitedEpoch).startInquiry(&b.actions)
 	b.flush()
 }
 
-// conclude ends it, unless the release came since await looked.
-func (b *Barrier) conclude(start time.Time) error {
+// concludeInquiry ends it, unless the release came since await looked.
+func (b *Barrier) concludeInquiry(start time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.over() {
+	if b.waitOver() {
 		return nil
 	}
-	core := b.turns.of(b.until)
+	core := b.epochs.coreOf(b.awaitedEpoch)
 	return &TimeoutError{
 		Rank:       b.rank,
-		Epoch:      b.until,
+		Epoch:      b.awaitedEpoch,
 		After:      time.Since(start),
-		Missing:    b.ranksOf(core.missing()),
+		Missing:    b.ranksOf(core.missingRanks()),
 		WaitingFor: b.ranksOf(core.waitingFor()),
 	}
 }
@@ -300,7 +300,7 @@ func (b *Barrier) Deliver(from int, payload []byte) error {
 		b.stats.Spoofed++
 		return &messageError{
 			Rank:    b.rank,
-			Epoch:   b.turns.of(m.Epoch).next(),
+			Epoch:   b.epochs.coreOf(m.Epoch).currentEpoch(),
 			Message: m,
 			Reason:  errWrongRank,
 			Detail:  fmt.Sprintf("it came from rank %d", from),
@@ -309,25 +309,25 @@ func (b *Barrier) Deliver(from int, payload []byte) error {
 	number := m.Epoch >> generationShift
 	m.Epoch &= epochMask
 	switch {
-	case number > b.generation && b.keep(number, m):
+	case number > b.generation && b.keepEarly(number, m):
 		return nil
 	case number > b.generation:
-		return b.turns.cores[0].refuse(m, errAhead, "its generation has not begun here, and too much of it is kept already")
+		return b.epochs.cores[0].refuse(m, errAhead, "its generation has not begun here, and too much of it is kept already")
 	case number < b.generation, b.dissolved:
-		b.turns.cores[0].counters.Late++
+		b.epochs.cores[0].counters.Late++
 		return nil
-	case !b.seat(&m):
-		return b.turns.cores[0].refuse(m, errWrongRank, "it takes no part in this generation")
+	case !b.ranksToIndices(&m):
+		return b.epochs.cores[0].refuse(m, errWrongRank, "it takes no part in this generation")
 	}
-	b.acts.Released = false
-	if err := b.turns.receive(m, b.now(), &b.acts); err != nil {
+	b.actions.Released = false
+	if err := b.epochs.receive(m, b.now(), &b.actions); err != nil {
 		return err
 	}
-	released := b.acts.Released && m.Epoch == b.until // by others nobody need be woken
+	released := b.actions.Released && m.Epoch == b.awaitedEpoch // by others nobody need be woken
 	b.flush()
 	if released {
 		// Only now: what this rank sends in the next phase must not be queued before the release of others.
-		b.rouse()
+		b.signalWake()
 	}
 	return nil
 }
@@ -335,14 +335,14 @@ func (b *Barrier) Deliver(from int, payload []byte) error {
 // flush sends the queue. The caller holds mu and holds it again afterwards; it
 // is free while the Signaler runs.
 func (b *Barrier) flush() {
-	b.address()
+	b.addressQueued()
 	if b.sending {
 		return
 	}
 	b.sending = true
-	for b.sent < len(b.acts.Send) {
-		m := b.acts.Send[b.sent]
-		b.sent++
+	for b.sentCount < len(b.actions.Send) {
+		m := b.actions.Send[b.sentCount]
+		b.sentCount++
 		putMessage(b.wire[:], m)
 		b.mu.Unlock()
 		err := b.signaler.Signal(int(m.To), b.wire[:])
@@ -351,8 +351,8 @@ func (b *Barrier) flush() {
 			b.sendFailed(m, err)
 		}
 	}
-	b.acts.Send = b.acts.Send[:0]
-	b.sent, b.addressed = 0, 0
+	b.actions.Send = b.actions.Send[:0]
+	b.sentCount, b.addressedCount = 0, 0
 	b.sending = false
 }
 
@@ -364,38 +364,38 @@ func (b *Barrier) sendFailed(m Message, err error) {
 		return
 	}
 	b.broken = &sendError{Message: m, Err: err}
-	b.rouse()
+	b.signalWake()
 }
 
-// rouse makes the goroutine in Enter look at the state; a hint not yet taken
+// signalWake makes the goroutine in Enter look at the state; a hint not yet taken
 // serves for both.
-func (b *Barrier) rouse() {
+func (b *Barrier) signalWake() {
 	select {
 	case b.wake <- struct{}{}:
 	default:
 	}
 }
 
-// Offer says what this rank tells the others in the epochs that it enters from now on: a number, of which all
-// learn the smallest (Held.Least). Before the first Offer it is 0.
-func (b *Barrier) Offer(n uint32) {
+// SetOffer says what this rank tells the others in the epochs that it enters from now on: a number, of which all
+// learn the smallest (Held.MinOffer). Before the first Offer it is 0.
+func (b *Barrier) SetOffer(n uint32) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.offered = n
-	b.turns.offer(n)
+	b.epochs.setOffer(n)
 }
 
-// Held tells who held the epoch that was left last. Until the next Enter it speaks
+// LastStraggler tells who held the epoch that was left last. Until the next Enter it speaks
 // of the epoch that Enter has returned.
-func (b *Barrier) Held() Held {
+func (b *Barrier) LastStraggler() Straggler {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.dissolved {
-		return Held{Rank: Nobody}
+		return Straggler{Rank: Nobody}
 	}
-	held := b.turns.held()
-	held.Rank = b.rankOf(held.Rank)
-	return held
+	last := b.epochs.lastStraggler()
+	last.Rank = b.rankOf(last.Rank)
+	return last
 }
 
 // Stats returns a copy of all counters.
@@ -403,7 +403,7 @@ func (b *Barrier) Stats() Stats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.stats
-	s.Counters = *b.turns.cores[0].counters
+	s.Counters = *b.epochs.cores[0].counters
 	return s
 }
 

@@ -133,8 +133,8 @@ func keepStep(t *testing.T, kind Kind, n, slack int) {
 		t.Errorf("%d signals, want %d; refused: %v", h.signals, want, h.refused)
 	}
 	for r, b := range h.barriers {
-		if left := b.Stats().Epochs; left != epochs {
-			t.Errorf("rank %d has left %d epochs", r, left)
+		if ended := b.Stats().Epochs; ended != epochs {
+			t.Errorf("rank %d has left %d epochs", r, ended)
 		}
 	}
 }
@@ -218,7 +218,7 @@ func TestEnterGoesOnAfterATimeout(t *testing.T) {
 			}
 		}
 		for r, err := range h.enterAll(t, upTo(3)) {
-			if report := h.barriers[r].turns.cores[0].report(); err != nil || report.Entered != 2 {
+			if report := h.barriers[r].epochs.cores[0].report(); err != nil || report.Entered != 2 {
 				t.Errorf("rank %d: %v, %+v", r, err, report)
 			}
 		}
@@ -367,12 +367,12 @@ func TestEndedContextDoesNotEnter(t *testing.T) {
 	if _, _, err := h.barriers[1].Enter(ctx); !errors.Is(err, cause) {
 		t.Error(err)
 	}
-	if r := h.barriers[1].turns.cores[0].report(); r.Entered != 0 || h.signals != 0 {
+	if r := h.barriers[1].epochs.cores[0].report(); r.Entered != 0 || h.signals != 0 {
 		t.Errorf("%+v after %d signals", r, h.signals)
 	}
 }
 
-func TestLongListsStayReadable(t *testing.T) {
+func TestLongListsAreReadable(t *testing.T) {
 	err := &TimeoutError{
 		Rank:    0,
 		Epoch:   3,
@@ -412,7 +412,7 @@ func TestReleaseGoesFirst(t *testing.T) {
 	}
 	e := &early{}
 	e.b = New(core, e, Options{})
-	if _, _, err := e.b.begin(false); err != nil {
+	if _, _, err := e.b.beginEpoch(false); err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range []Message{{Kind: kindArrive, From: 3, To: 2}, {Kind: kindRelease, From: 0, To: 2}} {

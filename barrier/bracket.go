@@ -11,9 +11,9 @@ package barrier
 type bracket struct {
 	// Immutable.
 	tree
-	rank int
-	up   int // the parent; noParent for the root, and where there is no tree
-	down int // children
+	rank       int
+	parentRank int // the parent; noParent for the root, and where there is no tree
+	childCount int // children
 
 	// Owned by the core.
 	awaited int      // children that have not arrived
@@ -23,19 +23,19 @@ type bracket struct {
 func newBracket(kind Kind, n, rank int) *bracket {
 	t := tree{kind: kind, n: n}
 	b := &bracket{
-		tree: t,
-		rank: rank,
-		up:   t.parent(rank),
-		down: t.children(rank),
+		tree:       t,
+		rank:       rank,
+		parentRank: t.parent(rank),
+		childCount: t.children(rank),
 	}
-	b.arrived = make([]uint64, (b.down+63)/64)
+	b.arrived = make([]uint64, (b.childCount+63)/64)
 	return b
 }
 
-func (b *bracket) most() int { return 1 + b.down }
+func (b *bracket) maxMessages() int { return 1 + b.childCount }
 
-func (b *bracket) stand(*Core) {
-	b.awaited = b.down
+func (b *bracket) beginEpoch(*Core) {
+	b.awaited = b.childCount
 	clear(b.arrived)
 }
 
@@ -47,11 +47,11 @@ func (b *bracket) enter(c *Core, a *Actions) {
 
 // complete is reached once per epoch: this rank and all below it have entered.
 func (b *bracket) complete(c *Core, a *Actions) {
-	if b.up == noParent {
-		b.release(c, c.entered.lag(), a)
+	if b.parentRank == noParent {
+		b.release(c, c.entries.lag(), a)
 		return
 	}
-	c.tell(kindArrive, b.up, c.entered.lag(), a)
+	c.send(kindArrive, b.parentRank, c.entries.lag(), a)
 }
 
 // release lets the children go, tells them who held the epoch as the root saw it,
@@ -60,23 +60,23 @@ func (b *bracket) complete(c *Core, a *Actions) {
 // in turn: so the release takes ⌈log₂N⌉ steps. The central rank goes in
 // sequential order (LHCb-EB §III.D.1).
 func (b *bracket) release(c *Core, verdict Lag, a *Actions) {
-	for i := range b.down {
+	for i := range b.childCount {
 		if b.kind == Tournament {
-			i = b.down - 1 - i
+			i = b.childCount - 1 - i
 		}
-		c.tell(kindRelease, b.child(b.rank, i), verdict, a)
+		c.send(kindRelease, b.child(b.rank, i), verdict, a)
 	}
-	if b.down == 0 && b.up == noParent {
-		c.leave(c.held, a)
+	if b.childCount == 0 && b.parentRank == noParent {
+		c.leaveEpoch(c.straggler, a)
 		return
 	}
-	c.leave(verdict.held(), a)
+	c.leaveEpoch(verdict.straggler(), a)
 }
 
-func (b *bracket) place(m Message) (child int, wrong string) {
+func (b *bracket) senderIndex(m Message) (child int, wrong string) {
 	from := int(m.From)
 	if m.Kind == kindRelease {
-		if from != b.up {
+		if from != b.parentRank {
 			return 0, "a child does not release its parent"
 		}
 		return 0, ""
@@ -88,7 +88,7 @@ func (b *bracket) place(m Message) (child int, wrong string) {
 	return child, ""
 }
 
-func (b *bracket) take(c *Core, m Message, child int, now int64, a *Actions) error {
+func (b *bracket) accept(c *Core, m Message, child int, now int64, a *Actions) error {
 	if m.Kind == kindRelease {
 		if m.Epoch > c.epoch || !c.inside || b.awaited > 0 {
 			return c.refuse(m, errAhead, "this rank has not arrived there yet")
@@ -106,7 +106,7 @@ func (b *bracket) take(c *Core, m Message, child int, now int64, a *Actions) err
 	}
 	b.arrived[word] |= bit
 	b.awaited--
-	c.entered.merge(m.Lag.heard(now))
+	c.entries.merge(m.Lag.entrySet(now))
 	if !c.inside {
 		c.counters.Early++
 		return nil
@@ -117,10 +117,10 @@ func (b *bracket) take(c *Core, m Message, child int, now int64, a *Actions) err
 
 func (b *bracket) waitsFor() []int {
 	if b.awaited == 0 {
-		return []int{b.up}
+		return []int{b.parentRank}
 	}
 	list := make([]int, 0, b.awaited)
-	for i := range b.down {
+	for i := range b.childCount {
 		if b.arrived[i/64]&(1<<(i%64)) == 0 {
 			list = append(list, b.child(b.rank, i))
 		}
@@ -131,15 +131,17 @@ func (b *bracket) waitsFor() []int {
 // An inquiry finds its way through a tree by formula, and has no path: a query never turns back, and a way that
 // never turns back ends.
 
-func (b *bracket) onward(uint16) uint16 { return 0 }
+func (b *bracket) extendPath(uint16) uint16 { return 0 }
 
 func (b *bracket) hasSent(Message) bool { return false }
 
-func (b *bracket) behind(rank, from int) bool { return b.towards(b.rank, rank) == from }
+func (b *bracket) mayLieBehind(rank, from int) bool { return b.nextHop(b.rank, rank) == from }
 
-func (b *bracket) mayAsk(m Message) bool { return m.Path == 0 && b.behind(int(m.Origin), int(m.From)) }
+func (b *bracket) validQuery(m Message) bool {
+	return m.Path == 0 && b.mayLieBehind(int(m.Origin), int(m.From))
+}
 
-func (b *bracket) wayBack(m Message) (next int, ok bool) {
-	next = b.towards(b.rank, int(m.Origin))
+func (b *bracket) replyRoute(m Message) (next int, ok bool) {
+	next = b.nextHop(b.rank, int(m.Origin))
 	return next, m.Path == 0 && (int(m.Origin) == b.rank || next != int(m.From))
 }

@@ -35,30 +35,30 @@ type Actions struct {
 type algorithm interface {
 	// adjacent reports whether two ranks have anything to tell each other.
 	adjacent(a, b int) bool
-	// most is how many messages an epoch takes of this rank.
-	most() int
-	// stand begins an epoch of the core that nobody has entered.
-	stand(c *Core)
+	// maxMessages is how many messages an epoch takes of this rank.
+	maxMessages() int
+	// beginEpoch begins an epoch of the core that nobody has entered.
+	beginEpoch(c *Core)
 	// enter goes on now that this rank has entered.
 	enter(c *Core, a *Actions)
-	// place finds for an arrival or a release which child or round it is of, or what is wrong with it.
-	place(m Message) (place int, wrong string)
-	// take goes on with what has come from a place, for this epoch or a later one.
-	take(c *Core, m Message, place int, now int64, a *Actions) error
+	// senderIndex finds for an arrival or a release which child or round it is of, or what is wrong with it.
+	senderIndex(m Message) (place int, wrong string)
+	// accept goes on with what has come from a place, for this epoch or a later one.
+	accept(c *Core, m Message, place int, now int64, a *Actions) error
 	// waitsFor names the ranks waited for directly, inside an epoch.
 	waitsFor() []int
 
-	// onward is the path of a query that is passed on.
-	onward(path uint16) uint16
+	// extendPath is the path of a query that is passed on.
+	extendPath(path uint16) uint16
 	// hasSent reports whether this rank has sent what the one asking by a query waits for.
 	hasSent(query Message) bool
-	// behind reports whether a rank may lie behind the sender of a reply that speaks of it.
-	behind(rank, from int) bool
-	// mayAsk reports whether the origin of a query can have asked this rank by way of its sender.
-	mayAsk(query Message) bool
-	// wayBack returns the rank that a reply goes to next, unless it is for this rank. It reports false
+	// mayLieBehind reports whether a rank may lie behind the sender of a reply that speaks of it.
+	mayLieBehind(rank, from int) bool
+	// validQuery reports whether the origin of a query can have asked this rank by way of its sender.
+	validQuery(query Message) bool
+	// replyRoute returns the rank that a reply goes to next, unless it is for this rank. It reports false
 	// for a reply that cannot come this way.
-	wayBack(reply Message) (next int, ok bool)
+	replyRoute(reply Message) (next int, ok bool)
 }
 
 // Core is one rank's part of a barrier: a step function without I/O,
@@ -72,14 +72,14 @@ type Core struct {
 	step      uint64 // from one of its epochs to the next; above 1 where cores take epochs in turn
 
 	// Owned by the caller, one step at a time.
-	epoch    uint64    // the epoch to be entered next, or entered and not left
-	inside   bool      // epoch has been entered
-	entered  part      // this rank, and those its messages in epoch speak for
-	offer    uint32    // of this rank, for the epochs it enters from now on
-	held     Held      // who held the epoch before
-	asking   bool      // a time-out struck in epoch: replies are collected
-	reports  []report  // what the replies said
-	counters *Counters // of all cores of a barrier
+	epoch     uint64    // the epoch to be entered next, or entered and not left
+	inside    bool      // epoch has been entered
+	entries   entrySet  // this rank, and those its messages in epoch speak for
+	offer     uint32    // of this rank, for the epochs it enters from now on
+	straggler Straggler // who held the epoch before
+	inquiring bool      // a time-out struck in epoch: replies are collected
+	reports   []report  // what the replies said
+	counters  *Counters // of all cores of a barrier
 }
 
 // NewCore returns the core of the given rank of n, standing before epoch 0. It
@@ -100,48 +100,48 @@ func NewCore(kind Kind, n, rank int) (*Core, error) {
 // newCore is NewCore of what is known to be right.
 func newCore(kind Kind, n, rank int) *Core {
 	c := &Core{
-		kind:     kind,
-		n:        n,
-		rank:     rank,
-		step:     1,
-		held:     Held{Rank: Nobody},
-		counters: &Counters{},
+		kind:      kind,
+		n:         n,
+		rank:      rank,
+		step:      1,
+		straggler: Straggler{Rank: Nobody},
+		counters:  &Counters{},
 	}
 	if kind == Dissemination {
 		c.algorithm = newDissemination(n, rank)
 	} else {
 		c.algorithm = newBracket(kind, n, rank)
 	}
-	c.stand(0)
+	c.beginEpoch(0)
 	return c
 }
 
-// stand begins an epoch that nobody has entered.
-func (c *Core) stand(epoch uint64) {
+// beginEpoch begins an epoch that nobody has entered.
+func (c *Core) beginEpoch(epoch uint64) {
 	c.epoch = epoch
 	c.inside = false
-	c.algorithm.stand(c)
-	c.entered = nobodyYet()
-	c.asking = false
+	c.algorithm.beginEpoch(c)
+	c.entries = emptySet()
+	c.inquiring = false
 	c.reports = c.reports[:0]
 }
 
-// next is the epoch to be entered next or, if inside, waited in.
-func (c *Core) next() uint64 { return c.epoch }
+// currentEpoch is the epoch to be entered next or, if inside, waited in.
+func (c *Core) currentEpoch() uint64 { return c.epoch }
 
 // enter enters the epoch this rank stands at. a.Released tells that the epoch
 // ended at once: there is nobody to wait for, or all others are waiting.
 func (c *Core) enter(epoch uint64, now int64, a *Actions) error {
 	if epoch != c.epoch || c.inside {
 		return &enterError{
-			Rank:   c.rank,
-			Asked:  epoch,
-			Epoch:  c.epoch,
-			Inside: c.inside,
+			Rank:      c.rank,
+			Requested: epoch,
+			Epoch:     c.epoch,
+			Inside:    c.inside,
 		}
 	}
 	c.inside = true
-	c.entered.merge(alone(c.rank, now, c.offer))
+	c.entries.merge(singleEntry(c.rank, now, c.offer))
 	c.algorithm.enter(c, a)
 	return nil
 }
@@ -150,8 +150,8 @@ func (c *Core) enter(epoch uint64, now int64, a *Actions) error {
 // keeps its own time, and has one epoch open at most; a run goes through a Barrier.
 func (c *Core) Enter(now int64, a *Actions) error { return c.enter(c.epoch, now, a) }
 
-// tell sends an arrival or a release.
-func (c *Core) tell(kind messageKind, to int, lag Lag, a *Actions) {
+// send sends an arrival or a release.
+func (c *Core) send(kind messageKind, to int, lag Lag, a *Actions) {
 	m := c.message(kind, to, c.epoch)
 	m.Lag = lag
 	a.Send = append(a.Send, m)
@@ -162,16 +162,16 @@ func (c *Core) tell(kind messageKind, to int, lag Lag, a *Actions) {
 	}
 }
 
-// leave ends the epoch, which was held as it says.
-func (c *Core) leave(held Held, a *Actions) {
-	c.held = held
+// leaveEpoch ends the epoch, which was held as it says.
+func (c *Core) leaveEpoch(last Straggler, a *Actions) {
+	c.straggler = last
 	c.counters.Epochs++
-	c.stand(c.epoch + c.step)
+	c.beginEpoch(c.epoch + c.step)
 	a.Released = true
 }
 
 // setOffer says what this rank tells the others in the epochs that it enters from now on: a number, of which all
-// learn the smallest (Held.Least). Before the first setOffer it is 0.
+// learn the smallest (Held.MinOffer). Before the first setOffer it is 0.
 func (c *Core) setOffer(n uint32) { c.offer = n }
 
 // Receive takes a message from a neighbour. Late and duplicated messages are
@@ -190,18 +190,18 @@ func (c *Core) Receive(m Message, now int64, a *Actions) error {
 	}
 	switch m.Kind {
 	case kindArrive, kindRelease:
-		return c.arrive(m, now, a)
+		return c.receiveArrival(m, now, a)
 	case kindQuery:
-		return c.query(m, a)
+		return c.answerQuery(m, a)
 	case kindReply:
-		return c.reply(m, a)
+		return c.handleReply(m, a)
 	}
 	return c.refuse(m, errWrongKind, "the kind is unknown")
 }
 
-// arrive takes an arrival or a release.
-func (c *Core) arrive(m Message, now int64, a *Actions) error {
-	place, wrong := c.algorithm.place(m)
+// receiveArrival takes an arrival or a release.
+func (c *Core) receiveArrival(m Message, now int64, a *Actions) error {
+	place, wrong := c.algorithm.senderIndex(m)
 	if wrong != "" {
 		return c.refuse(m, errWrongKind, wrong)
 	}
@@ -209,7 +209,7 @@ func (c *Core) arrive(m Message, now int64, a *Actions) error {
 		c.counters.Late++
 		return nil
 	}
-	return c.algorithm.take(c, m, place, now, a)
+	return c.algorithm.accept(c, m, place, now, a)
 }
 
 // refuse counts and describes a message that breaks the protocol.

@@ -31,22 +31,22 @@ type dissemination struct {
 	rounds  int // ⌈log₂n⌉
 
 	// Owned by the core.
-	round int      // signals taken, in the order of the rounds
-	heard [2]heard // of the epoch and of the next one; even epochs first
+	round    int         // signals taken, in the order of the rounds
+	arrivals [2]arrivals // of the epoch and of the next one; even epochs first
 }
 
-// heard is what came of an epoch, one place for each round.
-type heard struct {
+// arrivals is what came of an epoch, one place for each round.
+type arrivals struct {
 	rounds uint32 // bit k: the signal of round k has come
-	parts  [maxRounds]part
+	sets   [maxRounds]entrySet
 }
 
 func newDissemination(n, rank int) *dissemination {
 	return &dissemination{n: n, rank: rank, rounds: bits.Len(uint(n - 1))}
 }
 
-// ahead returns the rank that this one signals in a round.
-func (d *dissemination) ahead(round int) int { return (d.rank + 1<<round) % d.n }
+// target returns the rank that this one signals in a round.
+func (d *dissemination) target(round int) int { return (d.rank + 1<<round) % d.n }
 
 // roundOf returns the round in which one rank signals another, or false if it never does.
 func (d *dissemination) roundOf(from, to int) (int, bool) {
@@ -63,31 +63,33 @@ func (d *dissemination) adjacent(a, b int) bool {
 	return there || back
 }
 
-func (d *dissemination) most() int { return d.rounds }
+func (d *dissemination) maxMessages() int { return d.rounds }
 
-func (d *dissemination) stand(c *Core) {
+func (d *dissemination) beginEpoch(c *Core) {
 	d.round = 0
-	d.of(c, c.epoch+c.step).rounds = 0
+	d.arrivalsOf(c, c.epoch+c.step).rounds = 0
 }
 
-// of is what came of the core's present epoch, or of its next one.
-func (d *dissemination) of(c *Core, epoch uint64) *heard { return &d.heard[epoch/c.step&1] }
+// arrivalsOf is what came of the core's present epoch, or of its next one.
+func (d *dissemination) arrivalsOf(c *Core, epoch uint64) *arrivals {
+	return &d.arrivals[epoch/c.step&1]
+}
 
 func (d *dissemination) enter(c *Core, a *Actions) {
 	if d.rounds == 0 {
-		c.leave(c.held, a)
+		c.leaveEpoch(c.straggler, a)
 		return
 	}
-	d.signal(c, a)
-	d.progress(c, a)
+	d.sendSignal(c, a)
+	d.advance(c, a)
 }
 
-// signal sends the signal of the round this rank stands in.
-func (d *dissemination) signal(c *Core, a *Actions) {
-	c.tell(kindArrive, d.ahead(d.round), c.entered.lag(), a)
+// sendSignal sends the signal of the round this rank stands in.
+func (d *dissemination) sendSignal(c *Core, a *Actions) {
+	c.send(kindArrive, d.target(d.round), c.entries.lag(), a)
 }
 
-func (d *dissemination) place(m Message) (round int, wrong string) {
+func (d *dissemination) senderIndex(m Message) (round int, wrong string) {
 	if m.Kind == kindRelease {
 		return 0, "nobody is released in a dissemination"
 	}
@@ -98,38 +100,38 @@ func (d *dissemination) place(m Message) (round int, wrong string) {
 	return round, ""
 }
 
-func (d *dissemination) take(c *Core, m Message, round int, now int64, a *Actions) error {
+func (d *dissemination) accept(c *Core, m Message, round int, now int64, a *Actions) error {
 	if m.Epoch > c.epoch && (m.Epoch != c.epoch+c.step || !c.inside) {
 		return c.refuse(m, errAhead, "its sender cannot have left the epoch before")
 	}
-	h := d.of(c, m.Epoch)
+	h := d.arrivalsOf(c, m.Epoch)
 	if h.rounds&(1<<round) != 0 {
 		c.counters.Duplicate++
 		return nil
 	}
 	h.rounds |= 1 << round
-	h.parts[round] = m.Lag.heard(now)
+	h.sets[round] = m.Lag.entrySet(now)
 	if m.Epoch > c.epoch || !c.inside {
 		c.counters.Early++
 		return nil
 	}
-	d.progress(c, a)
+	d.advance(c, a)
 	return nil
 }
 
-// progress goes on from round to round for as long as their signals are there.
+// advance goes on from round to round for as long as their signals are there.
 // Parts are merged in this order, not as they come: what is told in a round then
 // speaks for exactly the ranks that its receiver counts on.
-func (d *dissemination) progress(c *Core, a *Actions) {
-	h := d.of(c, c.epoch)
+func (d *dissemination) advance(c *Core, a *Actions) {
+	h := d.arrivalsOf(c, c.epoch)
 	for h.rounds&(1<<d.round) != 0 {
-		c.entered.merge(h.parts[d.round])
+		c.entries.merge(h.sets[d.round])
 		d.round++
 		if d.round == d.rounds {
-			c.leave(c.entered.lag().held(), a)
+			c.leaveEpoch(c.entries.lag().straggler(), a)
 			return
 		}
-		d.signal(c, a)
+		d.sendSignal(c, a)
 	}
 }
 
@@ -144,30 +146,30 @@ func (d *dissemination) waitsFor() []int { return []int{(d.rank - 1<<d.round + d
 // path is what lies between its receiver and the origin. The origin alone would not
 // do: modulo N two paths can lead to it, and one of them through a dead rank.
 
-// stepBack takes the last step off a path.
-func stepBack(path uint16) uint16 { return path & (path - 1) }
+// dropLastStep takes the last step off a path.
+func dropLastStep(path uint16) uint16 { return path & (path - 1) }
 
-func (d *dissemination) onward(path uint16) uint16 { return path | 1<<d.round }
+func (d *dissemination) extendPath(path uint16) uint16 { return path | 1<<d.round }
 
 func (d *dissemination) hasSent(m Message) bool { return bits.TrailingZeros16(m.Path) <= d.round }
 
-func (d *dissemination) behind(int, int) bool { return true } // the path of the reply tells
+func (d *dissemination) mayLieBehind(int, int) bool { return true } // the path of the reply tells
 
-// leads reports whether a path leads from this rank to the origin of a message.
-func (d *dissemination) leads(m Message) bool {
+// leadsToOrigin reports whether a path leads from this rank to the origin of a message.
+func (d *dissemination) leadsToOrigin(m Message) bool {
 	return int(m.Path)>>d.rounds == 0 && (d.rank+int(m.Path))%d.n == int(m.Origin)
 }
 
-func (d *dissemination) mayAsk(m Message) bool {
+func (d *dissemination) validQuery(m Message) bool {
 	last := bits.TrailingZeros16(m.Path)
-	return last < d.rounds && d.ahead(last) == int(m.From) && d.leads(m)
+	return last < d.rounds && d.target(last) == int(m.From) && d.leadsToOrigin(m)
 }
 
-func (d *dissemination) wayBack(m Message) (next int, ok bool) {
+func (d *dissemination) replyRoute(m Message) (next int, ok bool) {
 	round, ok := d.roundOf(int(m.From), d.rank)
 	if m.Path == 0 {
 		return 0, ok && int(m.Origin) == d.rank
 	}
 	step := bits.TrailingZeros16(m.Path)
-	return d.ahead(step), ok && round < step && int(m.Origin) != d.rank && d.leads(m)
+	return d.target(step), ok && round < step && int(m.Origin) != d.rank && d.leadsToOrigin(m)
 }

@@ -27,8 +27,8 @@
 //
 // # Who takes part
 //
-// Ranks may go and come back while the barrier is in use: [Barrier.Change] says from which round of phases on who takes
-// part, and [Barrier.Round] that a round begins. For each change there is a barrier of its own, a generation
+// Ranks may go and come back while the barrier is in use: [Barrier.ChangeMembers] says from which round of phases on who takes
+// part, and [Barrier.BeginRound] that a round begins. For each change there is a barrier of its own, a generation
 // (generations.go). When a rank has gone, nobody waits any more in what was begun with it.
 //
 // # Who held the phase
@@ -38,7 +38,7 @@
 // durations on the sender's clock, so no two clocks need to agree: the receiver
 // takes the set to have become complete when the message came, and compares that
 // with its own entry and with what came from others. A release carries the root's
-// verdict down; in a dissemination every rank comes to its own. [Barrier.Held] has
+// verdict down; in a dissemination every rank comes to its own. [Barrier.LastStraggler] has
 // it after every epoch. The time that messages fly is part of all of it: a lead
 // shorter than the way of a message through the barrier may be that way, and
 // then the rank named is the one farthest from who names it.

@@ -62,7 +62,7 @@ func (w *timed) plan(o occasion) {
 }
 
 // run goes on until nothing happens any more. left is told of each rank that leaves an epoch.
-func (w *timed) run(left func(rank int, now int64)) error {
+func (w *timed) run(onRelease func(rank int, now int64)) error {
 	for w.todo.Len() > 0 {
 		o := heap.Pop(&w.todo).(occasion)
 		rank := o.rank
@@ -70,7 +70,7 @@ func (w *timed) run(left func(rank int, now int64)) error {
 			rank = int(o.came.To)
 		}
 		w.now = o.at + w.clocks[rank]
-		before := w.cores[rank].next()
+		before := w.cores[rank].currentEpoch()
 		var err error
 		if o.rank == Nobody {
 			err = w.receive(o.came)
@@ -86,8 +86,8 @@ func (w *timed) run(left func(rank int, now int64)) error {
 			w.plan(occasion{at: w.in[m.To], rank: Nobody, came: m})
 		}
 		w.flying = w.flying[:0]
-		if w.cores[rank].next() != before {
-			left(rank, o.at)
+		if w.cores[rank].currentEpoch() != before {
+			onRelease(rank, o.at)
 		}
 	}
 	return nil
@@ -103,7 +103,7 @@ func perEpoch(t testing.TB, kind Kind, n int, port, flight int64) float64 {
 	over := int64(0)
 	if err := w.run(func(rank int, now int64) {
 		over = max(over, now)
-		if w.cores[rank].next() < epochs {
+		if w.cores[rank].currentEpoch() < epochs {
 			w.plan(occasion{at: now, rank: rank})
 		}
 	}); err != nil {
@@ -164,16 +164,16 @@ func TestWhoHeldThePhase(t *testing.T) {
 		bound := 4 * (w.flight + int64(2*n)*w.port) * int64(roundsOf(kind, n))
 		waiting := n
 		check := func(rank int, now int64) {
-			h := w.cores[rank].held
+			h := w.cores[rank].straggler
 			if kind == None {
-				if h.Rank != Nobody || h.By+h.Span != 0 {
+				if h.Rank != Nobody || h.Behind+h.Span != 0 {
 					rt.Fatalf("rank %d: %+v though nobody waits", rank, h)
 				}
 			} else {
-				checkHeld(rt, rank, h, entered, bound)
+				checkStraggler(rt, rank, h, entered, bound)
 			}
 			// All enter the next epoch after all have left this one, so that entered is of one epoch.
-			if waiting--; waiting == 0 && w.cores[rank].next() < epochs {
+			if waiting--; waiting == 0 && w.cores[rank].currentEpoch() < epochs {
 				waiting = n
 				for r := range n {
 					begin(r, now)
@@ -183,17 +183,17 @@ func TestWhoHeldThePhase(t *testing.T) {
 		if err := w.run(check); err != nil {
 			rt.Fatal(err)
 		}
-		if w.cores[0].next() != epochs {
-			rt.Fatalf("stuck at epoch %d", w.cores[0].next())
+		if w.cores[0].currentEpoch() != epochs {
+			rt.Fatalf("stuck at epoch %d", w.cores[0].currentEpoch())
 		}
 	})
 }
 
-func checkHeld(t *rapid.T, rank int, h Held, entered []int64, bound int64) {
+func checkStraggler(t *rapid.T, rank int, h Straggler, entered []int64, bound int64) {
 	order := slices.Sorted(slices.Values(entered))
 	n := len(order)
 	last, second, first := order[n-1], order[n-2], order[0]
-	by, span := h.By.Microseconds(), h.Span.Microseconds()
+	by, span := h.Behind.Microseconds(), h.Span.Microseconds()
 	if last-second > bound && entered[h.Rank] != last {
 		t.Fatalf("rank %d says that %d was last, they entered at %v", rank, h.Rank, entered)
 	}

@@ -52,17 +52,17 @@ func (e *messageError) Unwrap() error { return e.Reason }
 
 // enterError refuses Core.Enter: epochs are entered once each and in order.
 type enterError struct {
-	Rank   int
-	Asked  uint64 // the epoch that was to be entered
-	Epoch  uint64 // the epoch the rank stands at
-	Inside bool   // it has entered that one already
+	Rank      int
+	Requested uint64 // the epoch that was to be entered
+	Epoch     uint64 // the epoch the rank stands at
+	Inside    bool   // it has entered that one already
 }
 
 func (e *enterError) Error() string {
 	if e.Inside {
-		return fmt.Sprintf("rank %d cannot enter barrier epoch %d, it is still inside epoch %d", e.Rank, e.Asked, e.Epoch)
+		return fmt.Sprintf("rank %d cannot enter barrier epoch %d, it is still inside epoch %d", e.Rank, e.Requested, e.Epoch)
 	}
-	return fmt.Sprintf("rank %d cannot enter barrier epoch %d, its next one is %d", e.Rank, e.Asked, e.Epoch)
+	return fmt.Sprintf("rank %d cannot enter barrier epoch %d, its next one is %d", e.Rank, e.Requested, e.Epoch)
 }
 
 // sendError says that a message without which the epoch cannot end was not
@@ -95,17 +95,17 @@ type TimeoutError struct {
 func (e *TimeoutError) Error() string {
 	s := fmt.Sprintf("rank %d waited %v in barrier epoch %d: ", e.Rank, e.After.Round(time.Millisecond), e.Epoch)
 	if len(e.Missing) == 0 {
-		return s + "nobody is missing, but nothing came from " + ranks(e.WaitingFor)
+		return s + "nobody is missing, but nothing came from " + formatRanks(e.WaitingFor)
 	}
-	return s + ranks(e.Missing) + " missing"
+	return s + formatRanks(e.Missing) + " missing"
 }
 
 // Is makes errors.Is(err, errTimeout) work.
 func (e *TimeoutError) Is(target error) bool { return target == errTimeout }
 
-// ranks writes a list of ranks as words: "rank 3", "ranks 3, 5", with a tail
+// formatRanks writes a list of ranks as words: "rank 3", "ranks 3, 5", with a tail
 // that keeps the line readable when a whole cluster is missing.
-func ranks(list []int) string {
+func formatRanks(list []int) string {
 	const shown = 16
 	words := make([]string, 0, shown)
 	for _, r := range list[:min(len(list), shown)] {
@@ -121,8 +121,8 @@ func ranks(list []int) string {
 	return "ranks " + s
 }
 
-// sorted returns list in rising order without repetition.
-func sorted(list []int) []int {
+// sortUnique returns list in rising order without repetition.
+func sortUnique(list []int) []int {
 	slices.Sort(list)
 	return slices.Compact(list)
 }

@@ -31,10 +31,10 @@ const maxGenerations = 1 << (64 - generationShift)
 
 // generation is who takes part, from a round on.
 type generation struct {
-	number uint64
-	round  uint64 // the first that it is for
-	seats  []int  // the rank at each seat, in rising order
-	gone   bool   // a rank of the one before has gone
+	number  uint64
+	round   uint64 // the first that it is for
+	members []int  // the rank at each seat, in rising order
+	gone    bool   // a rank of the one before has gone
 }
 
 // earlyMessage is one of a generation that has not begun here.
@@ -45,20 +45,20 @@ type earlyMessage struct {
 
 var errGenerations = errors.New("the barrier's ranks have changed too often")
 
-// Change says that from a round on the given ranks take part, in rising order. gone says that one of those before has
+// ChangeMembers says that from a round on the given ranks take part, in rising order. gone says that one of those before has
 // gone, so that the phases up to there are held by nobody: whoever is in Enter leaves it. Every rank that takes part
 // must be told all changes, in the same order, and none later than the first round that it concerns.
-func (b *Barrier) Change(round uint64, ranks []int, gone bool) error {
+func (b *Barrier) ChangeMembers(round uint64, ranks []int, gone bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.changes++; b.changes == maxGenerations {
-		return fmt.Errorf("%w: %d times", errGenerations, b.changes)
+	if b.changeCount++; b.changeCount == maxGenerations {
+		return fmt.Errorf("%w: %d times", errGenerations, b.changeCount)
 	}
-	b.coming = append(b.coming, generation{
-		number: b.changes,
-		round:  round,
-		seats:  slices.Clone(ranks),
-		gone:   gone,
+	b.pending = append(b.pending, generation{
+		number:  b.changeCount,
+		round:   round,
+		members: slices.Clone(ranks),
+		gone:    gone,
 	})
 	if gone {
 		b.dissolve()
@@ -68,15 +68,15 @@ func (b *Barrier) Change(round uint64, ranks []int, gone bool) error {
 
 // dissolve has nobody wait in this generation any more. mu is held.
 func (b *Barrier) dissolve() {
-	b.dissolved, b.open, b.broken = true, false, nil
-	b.rouse()
+	b.dissolved, b.awaiting, b.broken = true, false, nil
+	b.signalWake()
 }
 
-// Round says that the next phases are of a round of that number, and later ones. It is called by who calls Enter. Its
+// BeginRound says that the next phases are of a round of that number, and later ones. It is called by who calls Enter. Its
 // errors are those of Enter.
-func (b *Barrier) Round(ctx context.Context, round uint64) error {
+func (b *Barrier) BeginRound(ctx context.Context, round uint64) error {
 	b.mu.Lock()
-	due := len(b.coming) > 0 && b.coming[0].round <= round
+	due := len(b.pending) > 0 && b.pending[0].round <= round
 	dissolved := b.dissolved
 	b.mu.Unlock()
 	if !due {
@@ -90,29 +90,29 @@ func (b *Barrier) Round(ctx context.Context, round uint64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var g generation
-	for len(b.coming) > 0 && b.coming[0].round <= round {
-		g, b.coming = b.coming[0], b.coming[1:]
+	for len(b.pending) > 0 && b.pending[0].round <= round {
+		g, b.pending = b.pending[0], b.pending[1:]
 	}
-	b.renew(g)
+	b.beginGeneration(g)
 	b.flush()
 	return nil
 }
 
-// renew begins a generation. mu is held.
-func (b *Barrier) renew(g generation) {
-	b.address()
-	seat, n := slices.Index(g.seats, b.rank), len(g.seats)
-	if seat < 0 { // it takes no part, and is told nothing any more
+// beginGeneration begins a generation. mu is held.
+func (b *Barrier) beginGeneration(g generation) {
+	b.addressQueued()
+	index, n := slices.Index(g.members, b.rank), len(g.members)
+	if index < 0 { // it takes no part, and is told nothing any more
 		return
 	}
-	counters := b.turns.cores[0].counters
-	core := newCore(b.kind, n, seat)
+	counters := b.epochs.cores[0].counters
+	core := newCore(b.kind, n, index)
 	core.counters = counters
 	core.setOffer(b.offered)
-	b.turns = newTurns(core, len(b.turns.cores)-1)
-	b.turns.offer(b.offered)
-	b.generation, b.seats, b.open, b.unmet, b.broken = g.number, g.seats, false, false, nil
-	b.dissolved = slices.ContainsFunc(b.coming, func(later generation) bool { return later.gone })
+	b.epochs = newOpenEpochs(core, len(b.epochs.cores)-1)
+	b.epochs.setOffer(b.offered)
+	b.generation, b.members, b.awaiting, b.gaveUp, b.broken = g.number, g.members, false, false, nil
+	b.dissolved = slices.ContainsFunc(b.pending, func(later generation) bool { return later.gone })
 	early := b.early
 	b.early = nil
 	for _, e := range early {
@@ -121,59 +121,59 @@ func (b *Barrier) renew(g generation) {
 			b.early = append(b.early, e)
 		case e.generation < g.number || b.dissolved:
 			counters.Late++
-		case !b.seat(&e.message):
+		case !b.ranksToIndices(&e.message):
 			counters.WrongRank++
 		default:
-			_ = b.turns.receive(e.message, b.now(), &b.acts) // what is wrong with it is counted
+			_ = b.epochs.receive(e.message, b.now(), &b.actions) // what is wrong with it is counted
 		}
 	}
 }
 
-// keep keeps a message of a generation that has not begun here. A rank is never more than an epoch ahead of one that
+// keepEarly keeps a message of a generation that has not begun here. A rank is never more than an epoch ahead of one that
 // has not entered, so that there are few, but for questions. It reports false where there are too many. mu is held.
-func (b *Barrier) keep(number uint64, m Message) bool {
-	if len(b.early) >= 8*b.ranks*len(b.turns.cores) {
+func (b *Barrier) keepEarly(number uint64, m Message) bool {
+	if len(b.early) >= 8*b.ranks*len(b.epochs.cores) {
 		return false
 	}
 	b.early = append(b.early, earlyMessage{number, m})
 	return true
 }
 
-// seat puts seats in place of the ranks of a message; false if they have none. mu is held.
-func (b *Barrier) seat(m *Message) bool {
-	if b.seats == nil {
+// ranksToIndices puts seats in place of the ranks of a message; false if they have none. mu is held.
+func (b *Barrier) ranksToIndices(m *Message) bool {
+	if b.members == nil {
 		return true
 	}
-	from, is := slices.BinarySearch(b.seats, int(m.From))
-	to, too := slices.BinarySearch(b.seats, int(m.To))
+	from, fromFound := slices.BinarySearch(b.members, int(m.From))
+	to, toFound := slices.BinarySearch(b.members, int(m.To))
 	m.From, m.To = uint16(from), uint16(to)
-	return is && too
+	return fromFound && toFound
 }
 
-// address puts ranks in place of the seats of the messages in the queue that have come since, and names the generation.
+// addressQueued puts ranks in place of the seats of the messages in the queue that have come since, and names the generation.
 // mu is held.
-func (b *Barrier) address() {
+func (b *Barrier) addressQueued() {
 	if b.generation > 0 {
-		for i := b.addressed; i < len(b.acts.Send); i++ {
-			m := &b.acts.Send[i]
-			m.From, m.To = uint16(b.seats[m.From]), uint16(b.seats[m.To])
+		for i := b.addressedCount; i < len(b.actions.Send); i++ {
+			m := &b.actions.Send[i]
+			m.From, m.To = uint16(b.members[m.From]), uint16(b.members[m.To])
 			m.Epoch |= b.generation << generationShift
 		}
 	}
-	b.addressed = len(b.acts.Send)
+	b.addressedCount = len(b.actions.Send)
 }
 
 // rankOf is the rank at a seat.
-func (b *Barrier) rankOf(seat int) int {
-	if b.seats == nil || seat == Nobody {
-		return seat
+func (b *Barrier) rankOf(index int) int {
+	if b.members == nil || index == Nobody {
+		return index
 	}
-	return b.seats[seat]
+	return b.members[index]
 }
 
-func (b *Barrier) ranksOf(seats []int) (ranks []int) {
-	for _, seat := range seats {
-		ranks = append(ranks, b.rankOf(seat))
+func (b *Barrier) ranksOf(indices []int) (ranks []int) {
+	for _, index := range indices {
+		ranks = append(ranks, b.rankOf(index))
 	}
 	return ranks
 }

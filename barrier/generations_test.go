@@ -39,8 +39,8 @@ func TestGenerations(t *testing.T) {
 	}
 }
 
-// crew is ranks that go through rounds.
-type crew struct {
+// generationHarness is ranks that go through rounds.
+type generationHarness struct {
 	t     *testing.T
 	hub   *hub
 	kind  Kind
@@ -52,7 +52,7 @@ type crew struct {
 }
 
 func generationsKeepStep(t *testing.T, kind Kind, n, slack, died int) {
-	c := &crew{
+	c := &generationHarness{
 		t:       t,
 		hub:     newHub(t, kind, n, Options{Slack: slack, Timeout: time.Minute}),
 		kind:    kind,
@@ -71,9 +71,9 @@ func generationsKeepStep(t *testing.T, kind Kind, n, slack, died int) {
 	synctest.Wait() // all wait for who is dead, or are through where nobody waits
 	kill()
 	_ = c.hub.barriers[died].Close()
-	left := slices.DeleteFunc(upTo(n), func(r int) bool { return r == died })
-	for i, r := range left { // one learns it after the other, while those who know go on
-		must(t, c.hub.barriers[r].Change(goneFrom, left, true))
+	remaining := slices.DeleteFunc(upTo(n), func(r int) bool { return r == died })
+	for i, r := range remaining { // one learns it after the other, while those who know go on
+		must(t, c.hub.barriers[r].ChangeMembers(goneFrom, remaining, true))
 		if i%2 == 0 {
 			synctest.Wait()
 		}
@@ -85,9 +85,9 @@ func generationsKeepStep(t *testing.T, kind Kind, n, slack, died int) {
 	c.hub.barriers[died] = back
 	for _, r := range upTo(n) {
 		if r == died {
-			must(t, back.Change(goneFrom, left, true))
+			must(t, back.ChangeMembers(goneFrom, remaining, true))
 		}
-		must(t, c.hub.barriers[r].Change(backFrom, upTo(n), false))
+		must(t, c.hub.barriers[r].ChangeMembers(backFrom, upTo(n), false))
 	}
 	c.wg.Go(func() { c.advance(t.Context(), died, backFrom, rounds) })
 	patiently.Wait(t, c.wg.Wait)
@@ -104,11 +104,11 @@ func generationsKeepStep(t *testing.T, kind Kind, n, slack, died int) {
 
 // advance takes a rank through rounds, which it knows of only as far as they are known: nobody begins a round that a
 // change concerns before it knows of the change.
-func (c *crew) advance(ctx context.Context, rank, from, to int) {
+func (c *generationHarness) advance(ctx context.Context, rank, from, to int) {
 	b := c.hub.barriers[rank]
 	for round := from; round < to; round++ {
 		c.await(b, round)
-		if err := b.Round(ctx, uint64(round)); err != nil {
+		if err := b.BeginRound(ctx, uint64(round)); err != nil {
 			c.t.Errorf("rank %d, round %d: %v", rank, round, err)
 			return
 		}
@@ -132,7 +132,7 @@ func (c *crew) advance(ctx context.Context, rank, from, to int) {
 }
 
 // await waits until a rank knows of the changes that concern a round.
-func (c *crew) await(b *Barrier, round int) {
+func (c *generationHarness) await(b *Barrier, round int) {
 	want := uint64(0)
 	if round >= goneFrom {
 		want = 1
@@ -142,9 +142,9 @@ func (c *crew) await(b *Barrier, round int) {
 	}
 	for until := time.Now().Add(patiently.Long); time.Now().Before(until); time.Sleep(time.Millisecond) {
 		b.mu.Lock()
-		knows := b.changes
+		changes := b.changeCount
 		b.mu.Unlock()
-		if knows >= want {
+		if changes >= want {
 			return
 		}
 	}
@@ -152,7 +152,7 @@ func (c *crew) await(b *Barrier, round int) {
 
 // check holds that a rank which has left a phase is not ahead of others by more than the slack, where the phases are
 // held: not in the rounds in which somebody had died.
-func (c *crew) check(rank, round int, at int64) {
+func (c *generationHarness) check(rank, round int, at int64) {
 	if c.kind == None || round >= diedIn && round < goneFrom {
 		return
 	}

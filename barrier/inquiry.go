@@ -34,7 +34,7 @@ func culprits(reports []report) []int {
 			}
 		}
 	}
-	return sorted(missing)
+	return sortUnique(missing)
 }
 
 // waitingFor names the ranks this one waits for directly: the children that
@@ -57,44 +57,44 @@ func (c *Core) report() report {
 	return r
 }
 
-// ask begins the inquiry after a time-out: it asks those this rank waits for.
+// startInquiry begins the inquiry after a time-out: it asks those this rank waits for.
 // Outside an epoch it does nothing. It may be repeated; answers collected
 // before are forgotten, since they may have become untrue.
-func (c *Core) ask(a *Actions) {
+func (c *Core) startInquiry(a *Actions) {
 	if !c.inside {
 		return
 	}
-	c.asking = true
+	c.inquiring = true
 	c.reports = c.reports[:0]
-	own := c.message(kindQuery, c.rank, c.epoch)
-	own.Origin = own.From
-	c.passQuery(c.waitingFor(), own, a)
+	first := c.message(kindQuery, c.rank, c.epoch)
+	first.Origin = first.From
+	c.forwardQuery(c.waitingFor(), first, a)
 }
 
-// missing concludes the inquiry with what has been answered until now.
-func (c *Core) missing() []int {
+// missingRanks concludes the inquiry with what has been answered until now.
+func (c *Core) missingRanks() []int {
 	return culprits(append([]report{c.report()}, c.reports...))
 }
 
-// passQuery sends a query that has come, or is its rank's own, to all of list but
+// forwardQuery sends a query that has come, or is its rank's own, to all of list but
 // the rank it came from and the one that asks.
-func (c *Core) passQuery(list []int, q Message, a *Actions) {
+func (c *Core) forwardQuery(list []int, q Message, a *Actions) {
 	for _, w := range list {
 		if w != int(q.From) && w != int(q.Origin) {
 			m := c.message(kindQuery, w, c.epoch)
 			m.Origin = q.Origin
-			m.Path = c.algorithm.onward(q.Path)
+			m.Path = c.algorithm.extendPath(q.Path)
 			a.Send = append(a.Send, m)
 		}
 	}
 }
 
-// query answers where this rank stands and passes the question on to those it
+// answerQuery answers where this rank stands and passes the question on to those it
 // waits for. In a tree a query never turns back, and a way that never turns back
 // ends; in a dissemination each step is of a lower round than the one before. So
 // no state is kept and nothing can circle.
-func (c *Core) query(m Message, a *Actions) error {
-	if int(m.Origin) >= c.n || int(m.Origin) == c.rank || !c.algorithm.mayAsk(m) {
+func (c *Core) answerQuery(m Message, a *Actions) error {
+	if int(m.Origin) >= c.n || int(m.Origin) == c.rank || !c.algorithm.validQuery(m) {
 		return c.refuse(m, errWrongRank, "its origin does not lie behind its sender")
 	}
 	// Origin has entered m.Epoch, so everybody has entered the epoch before: this
@@ -104,71 +104,71 @@ func (c *Core) query(m Message, a *Actions) error {
 	}
 	c.counters.Queries++
 	answer := c.message(kindReply, int(m.From), m.Epoch)
-	answer.Origin, answer.Rank, answer.Path = m.Origin, uint16(c.rank), stepBack(m.Path)
+	answer.Origin, answer.Rank, answer.Path = m.Origin, uint16(c.rank), dropLastStep(m.Path)
 	switch {
 	case m.Epoch < c.epoch:
-		answer.Standing = left
+		answer.Status = statusReleased
 		a.Send = append(a.Send, answer)
 	case m.Epoch > c.epoch || !c.inside:
-		answer.Standing = absent
+		answer.Status = statusAbsent
 		a.Send = append(a.Send, answer)
 	case c.algorithm.hasSent(m):
-		answer.Standing = sent
+		answer.Status = statusSent
 		a.Send = append(a.Send, answer)
 	default:
 		// Answers go before questions, so that on an ordered link the origin
 		// hears that this rank is alive before it hears from behind it.
-		answer.Standing = waiting
+		answer.Status = statusWaiting
 		list := c.waitingFor()
 		for _, w := range list {
-			answer.Waits = uint16(w)
+			answer.WaitsFor = uint16(w)
 			a.Send = append(a.Send, answer)
 		}
-		c.passQuery(list, m, a)
+		c.forwardQuery(list, m, a)
 	}
 	return nil
 }
 
-// reply notes the answer to an own question, or passes it on to its origin.
-func (c *Core) reply(m Message, a *Actions) error {
-	rank, waits := int(m.Rank), int(m.Waits)
-	if rank >= c.n || rank == c.rank || !c.algorithm.behind(rank, int(m.From)) {
+// handleReply notes the answer to an own question, or passes it on to its origin.
+func (c *Core) handleReply(m Message, a *Actions) error {
+	rank, waits := int(m.Rank), int(m.WaitsFor)
+	if rank >= c.n || rank == c.rank || !c.algorithm.mayLieBehind(rank, int(m.From)) {
 		return c.refuse(m, errWrongRank, "the rank it speaks of does not lie behind its sender")
 	}
-	if m.Standing == waiting && (waits >= c.n || !c.algorithm.adjacent(rank, waits)) {
+	if m.Status == statusWaiting && (waits >= c.n || !c.algorithm.adjacent(rank, waits)) {
 		return c.refuse(m, errWrongRank, "the rank waited for is no neighbour of the waiting one")
 	}
 	next, ok := 0, int(m.Origin) < c.n
 	if ok {
-		next, ok = c.algorithm.wayBack(m)
+		next, ok = c.algorithm.replyRoute(m)
 	}
 	if !ok {
 		return c.refuse(m, errWrongRank, "its origin lies behind its sender")
 	}
 	if int(m.Origin) != c.rank {
-		m.From, m.To, m.Path = uint16(c.rank), uint16(next), stepBack(m.Path)
+		m.From, m.To, m.Path = uint16(c.rank), uint16(next), dropLastStep(m.Path)
 		a.Send = append(a.Send, m)
 		c.counters.Replies++
 		return nil
 	}
-	if !c.asking || m.Epoch != c.epoch {
+	if !c.inquiring || m.Epoch != c.epoch {
 		c.counters.Unasked++
 		return nil
 	}
 	c.counters.Replies++
-	c.note(m)
+	c.recordReport(m)
 	return nil
 }
 
-// note keeps an answer once; there are no more different ones than there are
+// recordReport keeps an answer once; there are no more different ones than there are
 // ranks and edges, so a peer that repeats itself cannot make the list grow.
-func (c *Core) note(m Message) {
+func (c *Core) recordReport(m Message) {
 	r := report{Rank: int(m.Rank), Entered: m.Epoch + 1}
-	switch m.Standing {
-	case absent:
+	switch m.Status {
+	case statusAbsent:
 		r.Entered = m.Epoch
-	case waiting:
-		r.WaitingFor = []int{int(m.Waits)}
+	case statusWaiting:
+		r.WaitingFor = []int{int(m.WaitsFor)}
 	}
 	for _, known := range c.reports {
 		if known.Rank == r.Rank && known.Entered == r.Entered && slices.Equal(known.WaitingFor, r.WaitingFor) {

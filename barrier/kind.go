@@ -19,7 +19,7 @@ const (
 // Row is a kind of barrier: what a configuration may name.
 type Row struct {
 	registry.Kind
-	Is Kind
+	Value Kind
 }
 
 // Kinds is the table of barriers, in the order of their numbers.
@@ -37,5 +37,5 @@ func (k Kind) String() string { return registry.NameOf(k, "kind", registry.Names
 // every configuration value.
 func ParseKind(name string) (Kind, error) {
 	row, err := registry.Find("barrier", Kinds, name)
-	return row.Is, err
+	return row.Value, err
 }

@@ -34,23 +34,23 @@ func (k messageKind) String() string {
 	return registry.NameOf(k, "message kind", "", "arrive", "release", "query", "reply")
 }
 
-// standing is where a rank stands in the epoch it was asked about.
-type standing uint8
+// rankStatus is where a rank stands in the epoch it was asked about.
+type rankStatus uint8
 
 const (
-	// absent has not entered the epoch: it is the missing one.
-	absent standing = 1 + iota
-	// waiting has entered and waits for the rank Waits.
-	waiting
-	// left has entered and was released.
-	left
-	// sent has entered and has signalled the one that asked: that signal was lost
+	// statusAbsent has not entered the epoch: it is the missing one.
+	statusAbsent rankStatus = 1 + iota
+	// statusWaiting has entered and waits for the rank Waits.
+	statusWaiting
+	// statusReleased has entered and was released.
+	statusReleased
+	// statusSent has entered and has signalled the one that asked: that signal was lost
 	// or is on its way. Dissemination only.
-	sent
+	statusSent
 )
 
 // String returns the word used in transcripts and errors.
-func (s standing) String() string {
+func (s rankStatus) String() string {
 	return registry.NameOf(s, "standing", "", "absent", "waiting", "left", "sent")
 }
 
@@ -62,11 +62,11 @@ type Message struct {
 
 	Lag Lag // kindArrive: of the ranks it speaks for; kindRelease: of all
 
-	Origin   uint16   // kindQuery, kindReply: the rank whose time-out struck
-	Rank     uint16   // kindReply: the rank it speaks of
-	Waits    uint16   // kindReply with Standing waiting: the rank that Rank waits for
-	Standing standing // kindReply
-	Path     uint16   // kindQuery, kindReply of a dissemination: see dissemination.go
+	Origin   uint16     // kindQuery, kindReply: the rank whose time-out struck
+	Rank     uint16     // kindReply: the rank it speaks of
+	WaitsFor uint16     // kindReply with Standing waiting: the rank that Rank waits for
+	Status   rankStatus // kindReply
+	Path     uint16     // kindQuery, kindReply of a dissemination: see dissemination.go
 }
 
 // String is the line of a transcript: "3 → 2 arrive 7".
@@ -75,14 +75,14 @@ func (m Message) String() string {
 	switch m.Kind {
 	case kindArrive, kindRelease:
 		if m.Lag.Span > 0 {
-			s += fmt.Sprintf(", %d last by %d of %d µs", m.Lag.Last, m.Lag.By, m.Lag.Span)
+			s += fmt.Sprintf(", %d last by %d of %d µs", m.Lag.Last, m.Lag.Behind, m.Lag.Span)
 		}
 	case kindQuery:
 		s += fmt.Sprintf(" for %d", m.Origin)
 	case kindReply:
-		s += fmt.Sprintf(" for %d: %d %s", m.Origin, m.Rank, m.Standing)
-		if m.Standing == waiting {
-			s += fmt.Sprintf(" for %d", m.Waits)
+		s += fmt.Sprintf(" for %d: %d %s", m.Origin, m.Rank, m.Status)
+		if m.Status == statusWaiting {
+			s += fmt.Sprintf(" for %d", m.WaitsFor)
 		}
 	}
 	if m.Path != 0 {
@@ -102,15 +102,15 @@ func putMessage(dst []byte, m Message) {
 	binary.LittleEndian.PutUint64(dst[8:], m.Epoch)
 	if m.Kind == kindArrive || m.Kind == kindRelease {
 		binary.LittleEndian.PutUint16(dst[6:], m.Lag.Last)
-		binary.LittleEndian.PutUint32(dst[16:], m.Lag.By)
+		binary.LittleEndian.PutUint32(dst[16:], m.Lag.Behind)
 		binary.LittleEndian.PutUint32(dst[20:], m.Lag.Span)
-		binary.LittleEndian.PutUint32(dst[24:], m.Lag.Least)
+		binary.LittleEndian.PutUint32(dst[24:], m.Lag.MinOffer)
 		return
 	}
 	binary.LittleEndian.PutUint16(dst[6:], m.Origin)
 	binary.LittleEndian.PutUint16(dst[16:], m.Rank)
-	binary.LittleEndian.PutUint16(dst[18:], m.Waits)
-	dst[20], dst[21] = byte(m.Standing), 0
+	binary.LittleEndian.PutUint16(dst[18:], m.WaitsFor)
+	dst[20], dst[21] = byte(m.Status), 0
 	binary.LittleEndian.PutUint16(dst[22:], m.Path)
 	binary.LittleEndian.PutUint32(dst[24:], 0)
 }
@@ -134,15 +134,15 @@ func parseMessage(b []byte) (Message, error) {
 	}
 	if m.Kind == kindArrive || m.Kind == kindRelease {
 		m.Lag.Last = binary.LittleEndian.Uint16(b[6:])
-		m.Lag.By = binary.LittleEndian.Uint32(b[16:])
+		m.Lag.Behind = binary.LittleEndian.Uint32(b[16:])
 		m.Lag.Span = binary.LittleEndian.Uint32(b[20:])
-		m.Lag.Least = binary.LittleEndian.Uint32(b[24:])
+		m.Lag.MinOffer = binary.LittleEndian.Uint32(b[24:])
 		return m, nil
 	}
 	m.Origin = binary.LittleEndian.Uint16(b[6:])
 	m.Rank = binary.LittleEndian.Uint16(b[16:])
-	m.Waits = binary.LittleEndian.Uint16(b[18:])
-	m.Standing = standing(b[20])
+	m.WaitsFor = binary.LittleEndian.Uint16(b[18:])
+	m.Status = rankStatus(b[20])
 	m.Path = binary.LittleEndian.Uint16(b[22:])
 	if err := m.check(); err != nil {
 		return m, err
@@ -157,15 +157,15 @@ func parseMessage(b []byte) (Message, error) {
 func (m Message) check() error {
 	switch m.Kind {
 	case kindQuery:
-		if m.Rank != 0 || m.Waits != 0 || m.Standing != 0 {
+		if m.Rank != 0 || m.WaitsFor != 0 || m.Status != 0 {
 			return formatErrorf("of kind query carries fields of a reply")
 		}
 	case kindReply:
-		if m.Standing < absent || m.Standing > sent {
-			return formatErrorf("of kind reply has unknown standing %d", uint8(m.Standing))
+		if m.Status < statusAbsent || m.Status > statusSent {
+			return formatErrorf("of kind reply has unknown standing %d", uint8(m.Status))
 		}
-		if m.Standing != waiting && m.Waits != 0 {
-			return formatErrorf("of kind reply is %s but names a rank it waits for", m.Standing)
+		if m.Status != statusWaiting && m.WaitsFor != 0 {
+			return formatErrorf("of kind reply is %s but names a rank it waits for", m.Status)
 		}
 	default:
 		return formatErrorf("has unknown kind %d", uint8(m.Kind))

@@ -11,21 +11,21 @@ import (
 
 // goldenMessages are the messages of testdata/messages.golden by name.
 var goldenMessages = map[string]Message{
-	"arrive": {Kind: kindArrive, From: 3, To: 2, Epoch: 7, Lag: Lag{Last: 3, By: never, Least: 5}},
+	"arrive": {Kind: kindArrive, From: 3, To: 2, Epoch: 7, Lag: Lag{Last: 3, Behind: unknownLag, MinOffer: 5}},
 	"release": {Kind: kindRelease, From: 0, To: 4, Epoch: 0x0123456789abcdef,
 		Lag: Lag{
-			Last:  0x1234,
-			By:    1500,
-			Span:  70000,
-			Least: never,
+			Last:     0x1234,
+			Behind:   1500,
+			Span:     70000,
+			MinOffer: unknownLag,
 		}},
 	"query":        {Kind: kindQuery, From: 1, To: 0, Origin: 1, Epoch: 1<<32 - 1},
 	"query path":   {Kind: kindQuery, From: 4, To: 0, Origin: 1, Epoch: 9, Path: 6},
-	"reply sent":   {Kind: kindReply, From: 0, To: 4, Origin: 1, Epoch: 9, Rank: 0, Standing: sent, Path: 0x8002},
-	"reply absent": {Kind: kindReply, From: 2, To: 0, Origin: 1, Epoch: 9, Rank: 2, Standing: absent},
-	"reply waiting": {Kind: kindReply, From: 65534, To: 65535, Origin: 0x1234, Epoch: 256, Rank: 65534, Waits: 65532,
-		Standing: waiting},
-	"reply left": {Kind: kindReply, From: 0, To: 3, Origin: 3, Epoch: 5, Rank: 0, Standing: left},
+	"reply sent":   {Kind: kindReply, From: 0, To: 4, Origin: 1, Epoch: 9, Rank: 0, Status: statusSent, Path: 0x8002},
+	"reply absent": {Kind: kindReply, From: 2, To: 0, Origin: 1, Epoch: 9, Rank: 2, Status: statusAbsent},
+	"reply waiting": {Kind: kindReply, From: 65534, To: 65535, Origin: 0x1234, Epoch: 256, Rank: 65534, WaitsFor: 65532,
+		Status: statusWaiting},
+	"reply left": {Kind: kindReply, From: 0, To: 3, Origin: 3, Epoch: 5, Rank: 0, Status: statusReleased},
 }
 
 // golden reads the bytes of each named message.
@@ -71,9 +71,9 @@ func TestGoldenMessages(t *testing.T) {
 }
 
 func TestParseMessageRefuses(t *testing.T) {
-	whole := golden(t)
+	valid := golden(t)
 	with := func(name string, off int, b byte) []byte {
-		c := bytes.Clone(whole[name])
+		c := bytes.Clone(valid[name])
 		c[off] = b
 		return c
 	}
@@ -83,8 +83,8 @@ func TestParseMessageRefuses(t *testing.T) {
 		want string
 	}{
 		{"nothing", nil, "is 0 bytes long, it must be 28"},
-		{"too short", whole["arrive"][:23], "is 23 bytes long"},
-		{"too long", append(bytes.Clone(whole["arrive"]), 0), "is 29 bytes long"},
+		{"too short", valid["arrive"][:23], "is 23 bytes long"},
+		{"too long", append(bytes.Clone(valid["arrive"]), 0), "is 29 bytes long"},
 		{"version 4", with("arrive", 0, 4), "has version 4"},
 		{"version 1", with("arrive", 0, 1), "has version 1, this node speaks version 3"},
 		{"kind 0", with("arrive", 1, 0), "has unknown kind 0"},
@@ -146,15 +146,15 @@ func FuzzReceive(f *testing.F) {
 			}
 		}
 		feed()
-		if a.Released || c.next() != 0 {
+		if a.Released || c.currentEpoch() != 0 {
 			t.Fatal("left an epoch that was never entered")
 		}
 		if err := c.enter(0, 0, &a); err != nil {
 			t.Fatal(err)
 		}
-		c.ask(&a)
+		c.startInquiry(&a)
 		feed()
-		if c.next() > 1 {
+		if c.currentEpoch() > 1 {
 			t.Fatal("left an epoch that was never entered")
 		}
 	})

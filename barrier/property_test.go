@@ -45,8 +45,8 @@ func offer(r int, epoch uint64) uint32 { return uint32((uint64(r)*7 + epoch*13) 
 
 func (w *net) enter(r int) error {
 	w.entered[r]++
-	w.cores[r].setOffer(offer(r, w.cores[r].next()))
-	return w.step(r, func(a *Actions) error { return w.cores[r].enter(w.cores[r].next(), w.now, a) })
+	w.cores[r].setOffer(offer(r, w.cores[r].currentEpoch()))
+	return w.step(r, func(a *Actions) error { return w.cores[r].enter(w.cores[r].currentEpoch(), w.now, a) })
 }
 
 func (w *net) receive(m Message) error {
@@ -57,21 +57,21 @@ func (w *net) step(r int, do func(*Actions) error) error {
 	c := w.cores[r]
 	a := &w.actions
 	a.Send, a.Released = a.Send[:0], false
-	before := c.next()
+	before := c.currentEpoch()
 	if err := do(a); err != nil {
 		return err
 	}
 	w.flying = append(w.flying, a.Send...)
 	w.history = append(w.history, a.Send...)
-	if a.Released != (c.next() == before+1) {
-		return fmt.Errorf("rank %d: released %v, but went from epoch %d to %d", r, a.Released, before, c.next())
+	if a.Released != (c.currentEpoch() == before+1) {
+		return fmt.Errorf("rank %d: released %v, but went from epoch %d to %d", r, a.Released, before, c.currentEpoch())
 	}
 	if a.Released && w.kind != None {
 		least := offer(0, before)
 		for other := range w.cores {
 			least = min(least, offer(other, before))
 		}
-		if got := c.held.Least; len(w.cores) > 1 && got != least {
+		if got := c.straggler.MinOffer; len(w.cores) > 1 && got != least {
 			return fmt.Errorf("rank %d learnt in epoch %d that the least offer was %d, not %d", r, before, got, least)
 		}
 		for other, n := range w.entered {
@@ -109,7 +109,7 @@ func TestNobodyLeavesEarly(t *testing.T) {
 		for {
 			var ready []int
 			for r, c := range w.cores {
-				if !c.inside && c.next() < epochs {
+				if !c.inside && c.currentEpoch() < epochs {
 					ready = append(ready, r)
 				}
 			}
@@ -146,8 +146,8 @@ func checkAccounts(t *rapid.T, w *net, epochs, duplicates uint64) {
 	var sum Counters
 	for r, c := range w.cores {
 		k := *c.counters
-		if c.next() != epochs || k.Epochs != epochs || w.entered[r] != epochs {
-			t.Fatalf("rank %d is stuck at epoch %d of %d", r, c.next(), epochs)
+		if c.currentEpoch() != epochs || k.Epochs != epochs || w.entered[r] != epochs {
+			t.Fatalf("rank %d is stuck at epoch %d of %d", r, c.currentEpoch(), epochs)
 		}
 		sum.ArrivesSent += k.ArrivesSent
 		sum.ReleasesSent += k.ReleasesSent
@@ -178,7 +178,7 @@ func TestDepth(t *testing.T) {
 			}
 			outbox, inbox := make([][]Message, n), make([][]Message, n)
 			steps, arrived := 0, 0
-			for n > 1 && w.cores[n-1].next()+w.cores[n/2].next()+w.cores[1].next() < 3 || len(w.flying) > 0 {
+			for n > 1 && w.cores[n-1].currentEpoch()+w.cores[n/2].currentEpoch()+w.cores[1].currentEpoch() < 3 || len(w.flying) > 0 {
 				steps++
 				for _, m := range w.flying {
 					outbox[m.From] = append(outbox[m.From], m)
@@ -200,12 +200,12 @@ func TestDepth(t *testing.T) {
 						}
 					}
 				}
-				if arrived == 0 && w.cores[0].next() == 1 {
+				if arrived == 0 && w.cores[0].currentEpoch() == 1 {
 					arrived = steps
 				}
 			}
 			for r, c := range w.cores {
-				if c.next() != 1 {
+				if c.currentEpoch() != 1 {
 					t.Fatalf("%s n=%d: rank %d was not released", kind, n, r)
 				}
 			}
@@ -240,7 +240,7 @@ func TestMissingIsNamed(t *testing.T) {
 				must(rt, w.enter(r))
 			}
 		}
-		settle(rt, w, rng, dead)
+		deliverAll(rt, w, rng, dead)
 		var reports []report
 		for r, c := range w.cores {
 			if slices.Contains(missing, r) {
@@ -251,9 +251,9 @@ func TestMissingIsNamed(t *testing.T) {
 			}
 			reports = append(reports, c.report())
 			before := len(w.history)
-			must(rt, w.step(r, func(a *Actions) error { c.ask(a); return nil }))
-			settle(rt, w, rng, dead)
-			checkNames(rt, fmt.Sprintf("rank %d", r), c.missing(), missing)
+			must(rt, w.step(r, func(a *Actions) error { c.startInquiry(a); return nil }))
+			deliverAll(rt, w, rng, dead)
+			checkNames(rt, fmt.Sprintf("rank %d", r), c.missingRanks(), missing)
 			if queries := count(w.history[before:], kindQuery); queries > n-1 {
 				rt.Fatalf("rank %d's inquiry took %d queries among %d ranks", r, queries, n)
 			}
@@ -279,8 +279,8 @@ func checkNames(t *rapid.T, who string, named, missing []int) {
 	}
 }
 
-// settle delivers everything in random order; what goes to the dead is lost.
-func settle(t *rapid.T, w *net, rng *rand.Rand, dead map[int]bool) {
+// deliverAll delivers everything in random order; what goes to the dead is lost.
+func deliverAll(t *rapid.T, w *net, rng *rand.Rand, dead map[int]bool) {
 	for len(w.flying) > 0 {
 		if m := w.drop(rng.IntN(len(w.flying))); !dead[int(m.To)] {
 			must(t, w.receive(m))
@@ -323,8 +323,8 @@ func TestEveryInterleaving(t *testing.T) {
 			if len(next) == 0 {
 				ends++
 				for r, core := range s.net.cores {
-					if core.next() != c.epochs {
-						t.Fatalf("%s n=%d: rank %d is stuck at epoch %d in %s", c.kind, c.n, r, core.next(), s.key())
+					if core.currentEpoch() != c.epochs {
+						t.Fatalf("%s n=%d: rank %d is stuck at epoch %d in %s", c.kind, c.n, r, core.currentEpoch(), s.key())
 					}
 				}
 			}
@@ -356,7 +356,7 @@ func (s *state) key() string {
 		case *bracket:
 			fmt.Fprintf(&b, "%v ", x.arrived)
 		case *dissemination:
-			fmt.Fprintf(&b, "%d%b%b ", x.round, x.heard[0].rounds, x.heard[1].rounds)
+			fmt.Fprintf(&b, "%d%b%b ", x.round, x.arrivals[0].rounds, x.arrivals[1].rounds)
 		}
 	}
 	flying := slices.SortedFunc(slices.Values(s.net.flying), func(x, y Message) int {
@@ -370,17 +370,17 @@ func (s *state) key() string {
 func (s *state) after(t *testing.T, copies int, do func(*net) error) *state {
 	c := &net{kind: s.net.kind, entered: slices.Clone(s.net.entered), flying: slices.Clone(s.net.flying)}
 	for _, core := range s.net.cores {
-		twin := *core
+		clone := *core
 		switch x := core.algorithm.(type) {
 		case *bracket:
 			copied := *x
 			copied.arrived = slices.Clone(x.arrived)
-			twin.algorithm = &copied
+			clone.algorithm = &copied
 		case *dissemination:
 			copied := *x
-			twin.algorithm = &copied
+			clone.algorithm = &copied
 		}
-		c.cores = append(c.cores, &twin)
+		c.cores = append(c.cores, &clone)
 	}
 	if err := do(c); err != nil {
 		t.Fatalf("%v\nfrom %s", err, s.key())
@@ -391,7 +391,7 @@ func (s *state) after(t *testing.T, copies int, do func(*net) error) *state {
 func (s *state) successors(t *testing.T, epochs uint64) []*state {
 	var next []*state
 	for r, c := range s.net.cores {
-		if !c.inside && c.next() < epochs {
+		if !c.inside && c.currentEpoch() < epochs {
 			next = append(next, s.after(t, s.copies, func(w *net) error { return w.enter(r) }))
 		}
 	}
@@ -431,9 +431,9 @@ func TestALostMessageAccusesNobody(t *testing.T) {
 				continue
 			}
 			waiting++
-			must(rt, w.step(r, func(a *Actions) error { c.ask(a); return nil }))
-			settle(rt, w, rng, nil)
-			if named := c.missing(); len(named) > 0 {
+			must(rt, w.step(r, func(a *Actions) error { c.startInquiry(a); return nil }))
+			deliverAll(rt, w, rng, nil)
+			if named := c.missingRanks(); len(named) > 0 {
 				rt.Fatalf("rank %d names %v", r, named)
 			}
 		}

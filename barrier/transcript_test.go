@@ -58,20 +58,20 @@ func (w *world) command(t *testing.T, line string) {
 		for field := range strings.FieldsSeq(rest) {
 			var r int
 			scan(t, field, "%d", &r)
-			w.step(r, fmt.Sprintf("rank %d enters epoch %d", r, w.cores[r].next()), func(a *Actions) error {
-				return w.cores[r].enter(w.cores[r].next(), w.now, a)
+			w.step(r, fmt.Sprintf("rank %d enters epoch %d", r, w.cores[r].currentEpoch()), func(a *Actions) error {
+				return w.cores[r].enter(w.cores[r].currentEpoch(), w.now, a)
 			})
 		}
 	case "deliver", "repeat", "lose":
 		if rest == "all" {
 			for len(w.flying) > 0 {
-				w.deliver(w.take(t, 0, false))
+				w.deliver(w.pick(t, 0, false))
 			}
 			return
 		}
 		var from, to uint16
 		scan(t, rest, "%d→%d", &from, &to)
-		m := w.take(t, w.find(t, from, to), word == "repeat")
+		m := w.pick(t, w.find(t, from, to), word == "repeat")
 		if word == "lose" {
 			w.say("lost: %s", m)
 			return
@@ -85,8 +85,8 @@ func (w *world) command(t *testing.T, line string) {
 		scan(t, rest, "%d→%d %s %d", &m.From, &m.To, &name, &m.Epoch)
 		m.Kind = map[string]messageKind{"arrive": kindArrive, "release": kindRelease, "query": kindQuery}[name]
 		if m.Kind == kindQuery {
-			_, asked, _ := strings.Cut(rest, " for ")
-			scan(t, asked, "%d over %d", &m.Origin, &m.Path)
+			_, origin, _ := strings.Cut(rest, " for ")
+			scan(t, origin, "%d over %d", &m.Origin, &m.Path)
 		}
 		w.deliver(m)
 	case "clock":
@@ -104,11 +104,11 @@ func (w *world) look(t *testing.T, word, rest string) {
 	switch word {
 	case "ask":
 		w.step(r, fmt.Sprintf("rank %d asks, waiting for %v", r, w.cores[r].waitingFor()), func(a *Actions) error {
-			w.cores[r].ask(a)
+			w.cores[r].startInquiry(a)
 			return nil
 		})
 	case "missing":
-		w.say("rank %d misses %v", r, w.cores[r].missing())
+		w.say("rank %d misses %v", r, w.cores[r].missingRanks())
 	case "counters":
 		w.say("rank %d counted %s", r, countersText(*w.cores[r].counters))
 	default:
@@ -125,7 +125,7 @@ func (w *world) deliver(m Message) {
 func (w *world) step(rank int, what string, do func(*Actions) error) {
 	w.say("%s", what)
 	var a Actions
-	epoch := w.cores[rank].next()
+	epoch := w.cores[rank].currentEpoch()
 	if err := do(&a); err != nil {
 		w.say("  refused: %v", err)
 	}
@@ -134,8 +134,8 @@ func (w *world) step(rank int, what string, do func(*Actions) error) {
 	}
 	if a.Released {
 		held := ""
-		if h := w.cores[rank].held; h.Span > 0 {
-			held = fmt.Sprintf(", held by %d for %v of %v", h.Rank, h.By, h.Span)
+		if h := w.cores[rank].straggler; h.Span > 0 {
+			held = fmt.Sprintf(", held by %d for %v of %v", h.Rank, h.Behind, h.Span)
 		}
 		w.say("  rank %d leaves epoch %d%s", rank, epoch, held)
 	}
@@ -153,7 +153,7 @@ func (w *world) find(t *testing.T, from, to uint16) int {
 	return -1
 }
 
-func (w *world) take(t *testing.T, i int, keep bool) Message {
+func (w *world) pick(t *testing.T, i int, keep bool) Message {
 	t.Helper()
 	m := w.flying[i]
 	if !keep {

@@ -76,8 +76,8 @@ func (t tree) adjacent(a, b int) bool {
 	return a != b && (t.parent(a) == b || t.parent(b) == a)
 }
 
-// towards returns r's neighbour on the way to another rank.
-func (t tree) towards(r, to int) int {
+// nextHop returns r's neighbour on the way to another rank.
+func (t tree) nextHop(r, to int) int {
 	for p := to; p > r; { // parents are smaller than their children
 		up := t.parent(p)
 		if up == r {

@@ -116,7 +116,7 @@ func TestTowards(t *testing.T) {
 				for to := range n {
 					hops := 0
 					for at := from; at != to; hops++ {
-						next := tr.towards(at, to)
+						next := tr.nextHop(at, to)
 						if next < 0 || !tr.adjacent(at, next) || hops > 2*bits.Len(uint(n)) {
 							t.Fatalf("%s n=%d: from %d to %d strays at %d", kind, n, from, to, at)
 						}

@@ -11,25 +11,25 @@ type Case struct {
 	Entry []byte
 	// Verdicts has a place for each event. Whoever judges fills it.
 	Verdicts []Verdict
-	Place    int // the number that its owner knows it by
-	Returned int // how often somebody had it in hand and gave it back unjudged
+	Index    int // the number that its owner knows it by
+	Returns  int // how often somebody had it in hand and gave it back unjudged
 }
 
-// Spread gives the events from number i on one verdict.
-func (c *Case) Spread(i int, v Verdict) {
+// FillVerdicts gives the events from number i on one verdict.
+func (c *Case) FillVerdicts(i int, v Verdict) {
 	for ; i < len(c.Verdicts); i++ {
 		c.Verdicts[i] = v
 	}
 }
 
-// Together is the decision on events that stay together: they are rejected only if each of them is.
-func Together(verdicts []Verdict) Decision {
+// CombineDecisions is the decision on events that stay together: they are rejected only if each of them is.
+func CombineDecisions(verdicts []Verdict) Decision {
 	d := Rejected
 	for i := range verdicts {
 		switch one := verdicts[i].Decision; {
 		case one == Accepted:
 			return Accepted
-		case one.Keeps() && !(d.Keeps() && d < one): // of those that pass, the one that comes first in the list
+		case one.KeepsEvent() && !(d.KeepsEvent() && d < one): // of those that pass, the one that comes first in the list
 			d = one
 		}
 	}

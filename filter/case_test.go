@@ -6,8 +6,8 @@ import (
 	"ringlet/filter"
 )
 
-// TestTogether holds that events which stay together are rejected only if each of them is.
-func TestTogether(t *testing.T) {
+// TestCombineDecisions holds that events which stay together are rejected only if each of them is.
+func TestCombineDecisions(t *testing.T) {
 	const a, r, p, f = filter.Accepted, filter.Rejected, filter.TimedOut, filter.Failed
 	for _, tt := range []struct {
 		of   []filter.Decision
@@ -24,9 +24,9 @@ func TestTogether(t *testing.T) {
 	} {
 		c := filter.Case{Verdicts: make([]filter.Verdict, len(tt.of))}
 		for i, d := range tt.of {
-			c.Spread(i, filter.Verdict{Decision: d}) // each but the last is written over
+			c.FillVerdicts(i, filter.Verdict{Decision: d}) // each but the last is written over
 		}
-		if got := filter.Together(c.Verdicts); got != tt.want {
+		if got := filter.CombineDecisions(c.Verdicts); got != tt.want {
 			t.Errorf("%v together are %v, not %v", tt.of, got, tt.want)
 		}
 	}

@@ -16,8 +16,8 @@ const (
 	Decisions = int(Failed) + 1
 )
 
-// Keeps says that the event is kept. No Decision keeps too: who has none knows no reason to drop the event.
-func (d Decision) Keeps() bool { return d != Rejected }
+// KeepsEvent says that the event is kept. No Decision keeps too: who has none knows no reason to drop the event.
+func (d Decision) KeepsEvent() bool { return d != Rejected }
 
 // Valid says that d is one of the four.
 func (d Decision) Valid() bool { return d >= Accepted && d <= Failed }

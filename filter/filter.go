@@ -14,8 +14,8 @@ type Filter interface {
 	Judge(deadline time.Time, e *selection.Event) (Verdict, error)
 }
 
-// Settle makes the verdict that counts of what a Filter said, and when. now is the time at which it had said it.
-func Settle(v Verdict, err error, deadline, now time.Time) Verdict {
+// FinalVerdict makes the verdict that counts of what a Filter said, and when. now is the time at which it had said it.
+func FinalVerdict(v Verdict, err error, deadline, now time.Time) Verdict {
 	switch {
 	case now.After(deadline):
 		return Verdict{Decision: TimedOut}

@@ -8,7 +8,7 @@ import (
 	"ringlet/filter"
 )
 
-func TestSettle(t *testing.T) {
+func TestFinalVerdict(t *testing.T) {
 	now := time.Unix(1000, 0)
 	late, good := now.Add(-1), filter.Verdict{Decision: filter.Rejected, Score: 7}
 	for _, tt := range []struct {
@@ -26,11 +26,11 @@ func TestSettle(t *testing.T) {
 		{filter.Verdict{Decision: filter.TimedOut}, nil, now, filter.Verdict{Decision: filter.Failed}},
 		{filter.Verdict{Decision: 9}, nil, now, filter.Verdict{Decision: filter.Failed}},
 	} {
-		got := filter.Settle(tt.said, tt.err, tt.deadline, now)
+		got := filter.FinalVerdict(tt.said, tt.err, tt.deadline, now)
 		if got != tt.want {
 			t.Errorf("%+v and %v give %+v, not %+v", tt.said, tt.err, got, tt.want)
 		}
-		if !got.Decision.Valid() || got.Decision.Keeps() != (got.Decision != filter.Rejected) {
+		if !got.Decision.Valid() || got.Decision.KeepsEvent() != (got.Decision != filter.Rejected) {
 			t.Errorf("%v", got.Decision)
 		}
 	}

@@ -98,7 +98,7 @@ func newSystem(t *testing.T, by barred, pull *builderunit.Pull, standing bool, p
 	}
 	cfg := tagnet.Config{Slots: slots, Packing: packing}
 	if pull != nil {
-		cfg.Loose, cfg.Rules.Next = true, tagnet.ByDemand
+		cfg.Loose, cfg.Rules.TurnOrder = true, tagnet.ByDemand
 	}
 	for i := range rus {
 		cfg.RUs = append(cfg.RUs, fmt.Sprint("ru", i))
@@ -326,7 +326,7 @@ type scheduler struct {
 func (c scheduler) Update(u tagnet.Update) error {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	if err := c.s.core.Update(c.ru, u); err != nil {
+	if err := c.s.core.ApplyUpdate(c.ru, u); err != nil {
 		return err
 	}
 	c.s.pump()
@@ -348,7 +348,7 @@ func (c scheduler) Next(ctx context.Context) (tagnet.Tokens, error) {
 func (c scheduler) ConfirmExclusion(exclusion uint64) error {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	return c.s.core.Settle(c.ru, exclusion)
+	return c.s.core.ConfirmExclusion(c.ru, exclusion)
 }
 
 func (c scheduler) TryNext() (tagnet.Tokens, bool) {
@@ -363,7 +363,7 @@ func (c scheduler) TryNext() (tagnet.Tokens, bool) {
 func (s *system) feedback(bu int, r builderunit.Result) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err := s.core.Feedback(bu, tagnet.Feedback{
+	err := s.core.ApplyFeedback(bu, tagnet.Feedback{
 		MEP:     r.MEP,
 		Slot:    uint32(r.Slot),
 		Events:  uint32(r.Events),

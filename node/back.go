@@ -55,9 +55,9 @@ func (s *session) resume(ctx context.Context, src source.Source, client *tagnet.
 	if !back {
 		return nil
 	}
-	from := client.Back()
-	if !from.Back || int(from.RU) != int(s.me.GetRuIndex()) {
+	from := client.RejoinPoint()
+	if !from.Rejoined || int(from.RU) != int(s.me.GetRuIndex()) {
 		return errNotBack
 	}
-	return source.BeginAt(ctx, src, from.MEP)
+	return source.BeginAt(ctx, src, from.FirstMEP)
 }

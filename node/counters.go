@@ -132,7 +132,7 @@ func (s *session) countOutput(c *counted) {
 	c.Output, c.Segments = &result, &sink.SegmentsStats{}
 	if f, ok := out.(*sink.Filtered); ok {
 		c.Filter = new(f.Stats())
-		if p, ok := f.Panel().(*external.Panel); ok {
+		if p, ok := f.Panel().(*external.Pool); ok {
 			c.Panel = new(p.Stats())
 		}
 		out = f.Inner()

@@ -73,7 +73,7 @@ func (s *session) linked(rank int) bool {
 // makeLanes makes the memory of the decision unit, if it is here.
 func (s *session) makeLanes() (err error) {
 	if s.decides() {
-		size := decision.SegmentSize(len(s.buRanks), decision.LanePlaces(s.cfg.Packing))
+		size := decision.SegmentSize(len(s.buRanks), decision.RingPlaces(s.cfg.Packing))
 		s.deciding.segment, err = shmem.Create(s.segments+"-decisions", size)
 	}
 	return err
@@ -111,7 +111,7 @@ func (s *session) startDeciding(back bool) error {
 	}
 	if !s.decides() {
 		if back { // the decision unit has greeted the process that was here before
-			s.signalDecision(decision.Message{Kind: decision.KindAsk})
+			s.signalDecision(decision.Message{Kind: decision.KindRequestOpen})
 		}
 		return nil
 	}
@@ -125,15 +125,15 @@ func (s *session) startDeciding(back bool) error {
 			Timeout: s.cfg.DecisionTime(),
 			Epoch:   uint8(rand.Uint32()),
 		},
-		Places:   decision.LanePlaces(s.cfg.Packing),
-		Builders: s.buRanks,
-		Readouts: s.ruRanks,
-		Table:    s.table,
-		Segment:  d.segment,
-		Signaler: greeting{s},
-		Outlets:  outlets,
-		Back:     back,
-		Log:      s.node.log,
+		Places:    decision.RingPlaces(s.cfg.Packing),
+		Builders:  s.buRanks,
+		Readouts:  s.ruRanks,
+		Table:     s.table,
+		Segment:   d.segment,
+		Signaler:  greeting{s},
+		Outlets:   outlets,
+		Rejoining: back,
+		Log:       s.node.log,
 	})
 	if err != nil {
 		return &partError{partDecision, errors.Join(err, s.closeOutlets())}
@@ -141,7 +141,7 @@ func (s *session) startDeciding(back bool) error {
 	d.unit.Store(unit)
 	for rank, m := range s.view.GetMembers() {
 		if m.GetReadout() || m.GetBuilder() {
-			unit.Greet(rank)
+			unit.Announce(rank)
 		}
 	}
 	return nil
@@ -168,7 +168,7 @@ func (s *session) openOutlets() (outlets []decision.Outlet, err error) {
 			closer
 		}
 		if a.Kind == decision.OutletBuffer {
-			one, err = decision.OpenRing("ringlet-"+a.At, &d.stats, s.node.log)
+			one, err = decision.OpenBuffer("ringlet-"+a.At, &d.stats, s.node.log)
 		} else {
 			one, err = decision.Listen(a.At, &d.stats, s.node.log)
 		}
@@ -198,7 +198,7 @@ func (s *session) closeOutlets() (err error) {
 // decisionSignal takes a message between a decision unit and the others.
 func (s *session) decisionSignal(rank int, b []byte) error {
 	d := &s.deciding
-	if decision.KindOf(b) == decision.KindDecided {
+	if decision.KindOf(b) == decision.KindDecisions {
 		return s.heard(rank, b)
 	}
 	var m decision.Message
@@ -206,12 +206,12 @@ func (s *session) decisionSignal(rank int, b []byte) error {
 		return err
 	}
 	switch m.Kind {
-	case decision.KindTriggered, decision.KindAsk, decision.KindOver, decision.KindHeard:
+	case decision.KindTriggered, decision.KindRequestOpen, decision.KindEnd, decision.KindAck:
 		unit := d.unit.Load()
 		if unit == nil {
 			return errNotHere
 		}
-		return unit.Message(rank, b)
+		return unit.HandleMessage(rank, b)
 	}
 	if rank != d.rank {
 		return errElsewhere
@@ -233,7 +233,7 @@ func (s *session) opened(m decision.Message) error {
 		h.open(m.Epoch)
 	}
 	if sender := s.deciding.sender.Load(); sender != nil && (m.Kind != decision.KindOpen || m.Places > 0) {
-		return sender.Message(m)
+		return sender.HandleMessage(m)
 	}
 	return nil
 }
@@ -263,9 +263,9 @@ func (s *session) decided(m sink.Meta, i, n int, v filter.Verdict, took time.Dur
 	}
 	packing := s.cfg.Packing
 	first := m.MEP * uint64(packing)
-	sender.Judged(first+uint64(i), n, v, took)
+	sender.AddVerdict(first+uint64(i), n, v, took)
 	if n += i; n == m.Events && n < packing {
-		sender.Judged(first+uint64(n), packing-n, filter.Verdict{Decision: decision.Void}, 0)
+		sender.AddVerdict(first+uint64(n), packing-n, filter.Verdict{Decision: decision.Void}, 0)
 	}
 }
 
@@ -297,9 +297,9 @@ func (s *session) judged(results []builderunit.Result) {
 			n = packing // nobody has looked
 		}
 		first := r.MEP * uint64(packing)
-		sender.Judged(first, n, v, now.Sub(r.CompletedAt))
+		sender.AddVerdict(first, n, v, now.Sub(r.CompletedAt))
 		if n < packing {
-			sender.Judged(first+uint64(n), packing-n, filter.Verdict{Decision: decision.Void}, 0)
+			sender.AddVerdict(first+uint64(n), packing-n, filter.Verdict{Decision: decision.Void}, 0)
 		}
 	}
 }
@@ -317,7 +317,7 @@ func (s *session) decisionLost() {
 		h.shut()
 	}
 	if sender := d.sender.Load(); sender != nil {
-		sender.Lost()
+		sender.UnitLost()
 	}
 }
 
@@ -334,7 +334,7 @@ func (s *session) endDeciding(ctx context.Context) {
 	if h := d.herald.Swap(nil); h != nil {
 		h.close()
 	}
-	over := decision.Message{Kind: decision.KindOver}
+	over := decision.Message{Kind: decision.KindEnd}
 	if sender := d.sender.Load(); sender != nil {
 		within, cancel := context.WithTimeout(ctx, resultTime)
 		if err := sender.Flush(within); err != nil && ctx.Err() == nil {

@@ -141,9 +141,9 @@ func (f *feedback) tell(results []builderunit.Result) error {
 		e.MEP, e.Slot, e.Events = r.MEP, uint32(r.Slot), uint32(r.Events)
 		e.Attempt, e.Outcome = uint8(r.Attempt), outcome(r.Outcome)
 	}
-	tell := client.Feedback
+	tell := client.SendFeedback
 	if held {
-		tell = client.Hold
+		tell = client.QueueFeedback
 	}
 	err := tell(f.entries...)
 	if viewOver(err) {

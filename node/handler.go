@@ -10,8 +10,8 @@ import (
 type handler session
 
 func (h *handler) Placed(peer int, p transport.Placement) {
-	if unit := h.deciding.unit.Load(); unit != nil && unit.Owns(peer, p.Ref) {
-		unit.Placed(peer, p.Ref, p.Offset, p.Length)
+	if unit := h.deciding.unit.Load(); unit != nil && unit.IsRingOf(peer, p.Ref) {
+		unit.ResultsPlaced(peer, p.Ref, p.Offset, p.Length)
 		return
 	}
 	if bu := h.bu.Load(); bu != nil {
@@ -80,7 +80,7 @@ func (h *handler) signal(peer int, payload []byte) error {
 func (h *handler) Completed(peer int, cookie uint64, err error) {
 	if cookie&resultCookie != 0 {
 		if sender := h.deciding.sender.Load(); sender != nil {
-			sender.Completed(cookie&^resultCookie, err)
+			sender.WriteCompleted(cookie&^resultCookie, err)
 		}
 		return
 	}

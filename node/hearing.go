@@ -28,14 +28,14 @@ func (h *hearing) open(epoch uint8) {
 func (h *hearing) shut() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.reader.Shut()
+	h.reader.Close()
 }
 
 // take takes a message with decisions, calls rejected with each row of rejected events, and answers.
 func (h *hearing) take(b []byte, rejected func(first, events uint64), answer func(decision.Message)) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	m, ok, err := h.reader.Take(b, func(first uint64, s decision.Span) {
+	m, ok, err := h.reader.Receive(b, func(first uint64, s decision.Span) {
 		if s.Decision == filter.Rejected {
 			rejected(first, s.Events)
 		}

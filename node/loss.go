@@ -47,7 +47,7 @@ func (s *session) linkDown(rank int, err error) {
 		s.decisionLost()
 	}
 	if unit := s.deciding.unit.Load(); unit != nil {
-		unit.Lost(rank)
+		unit.RankLost(rank)
 	}
 	if !s.expendable(rank) {
 		s.fail("transport", err)
@@ -114,8 +114,8 @@ func (s *session) absent(a tagnet.Absence) {
 	}
 	s.heedAbsence(a)
 	var err error
-	if a.Back {
-		err = bu.MarkRUBack(int(a.RU), a.MEP)
+	if a.Rejoined {
+		err = bu.MarkRUBack(int(a.RU), a.FirstMEP)
 	} else {
 		s.dropUnit(tagnet.Readout, int(a.RU))
 		if err = bu.MarkRUGone(int(a.RU)); err == nil {
@@ -183,7 +183,7 @@ func (s *session) heedAbsence(a tagnet.Absence) {
 	if s.away == nil {
 		s.away = map[int]bool{}
 	}
-	s.away[ru] = !a.Back
+	s.away[ru] = !a.Rejoined
 	s.bad = slices.DeleteFunc(s.bad, func(c fsm.Cause) bool { return c.Component == name })
 }
 

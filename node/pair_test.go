@@ -42,7 +42,7 @@ type pair struct {
 	conns  []*grpc.ClientConn
 	number uint64
 	kill   []func() // by rank: ends the node at once
-	lost   chan *tagnet.PeerError
+	lost   chan *tagnet.UnitError
 
 	leave    []chan struct{} // by rank: tells the node to end
 	gone     []chan struct{} // closed when it has
@@ -220,20 +220,20 @@ func (p *pair) scheduler(c config.Config) (*tagnet.Server, string) {
 		p.t.Fatal(err)
 	}
 	core := tagnet.Config{
-		Slots:     c.Slots,
-		Packing:   c.Packing,
-		LookAhead: c.Debug.LookAhead,
-		Policy:    policy,
-		Loose:     !c.Traffic().Phases,
-		Ring:      c.Traffic().Tags,
-		Bypass:    c.Traffic().Bypass,
-		Live:      c.Live(),
-		Whole:     c.EventsWhole(),
+		Slots:        c.Slots,
+		Packing:      c.Packing,
+		LookAhead:    c.Debug.LookAhead,
+		Policy:       policy,
+		Loose:        !c.Traffic().Phases,
+		TagRing:      c.Traffic().Tags,
+		Bypass:       c.Traffic().Bypass,
+		Live:         c.Live(),
+		CompleteOnly: c.EventsWhole(),
 	}
 	if c.Live() {
 		core.Events = c.Events
 	}
-	if core.Rules.Next, err = tagnet.ParseNext(c.Next); err != nil {
+	if core.Rules.TurnOrder, err = tagnet.ParseTurnOrder(c.Next); err != nil {
 		p.t.Fatal(err)
 	}
 	for _, m := range p.view.GetMembers() {
@@ -244,7 +244,7 @@ func (p *pair) scheduler(c config.Config) (*tagnet.Server, string) {
 			core.BUs = append(core.BUs, m.GetName())
 		}
 	}
-	lost := make(chan *tagnet.PeerError, 16)
+	lost := make(chan *tagnet.UnitError, 16)
 	p.lost = lost
 	host := tagnet.NewHost(tagnet.Access{Identify: Identify, Log: slog.New(slog.DiscardHandler)})
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
@@ -264,7 +264,7 @@ func (p *pair) scheduler(c config.Config) (*tagnet.Server, string) {
 		p.t.Fatal(err)
 	}
 	s := host.Server()
-	told := tagnet.NewRemote(conn, tagnet.RemoteConfig{Scope: scope, OnPeer: func(e *tagnet.PeerError) { lost <- e }})
+	told := tagnet.NewRemote(conn, tagnet.RemoteConfig{Scope: scope, OnIncident: func(e *tagnet.UnitError) { lost <- e }})
 	p.t.Cleanup(func() {
 		told.Close()
 		_ = conn.Close()

@@ -84,7 +84,7 @@ func newFarm(t *testing.T, cfg farmConfig) *farm {
 		LookAhead: cfg.slots,
 		Policy:    tagnet.Skip,
 		Loose:     true,
-		Rules:     tagnet.Rules{Next: tagnet.ByDemand},
+		Rules:     tagnet.Rules{TurnOrder: tagnet.ByDemand},
 	}
 	for i := range cfg.rus {
 		tc.RUs = append(tc.RUs, fmt.Sprint("ru", i))
@@ -138,7 +138,7 @@ func (f *farm) must(err error) {
 // read lets every readout unit hold the MEPs below one.
 func (f *farm) read(to uint64) {
 	for i := range f.rus {
-		f.must(f.core.Update(i, tagnet.Update{Read: to, Events: to, End: f.cfg.meps > 0 && to == uint64(f.cfg.meps)}))
+		f.must(f.core.ApplyUpdate(i, tagnet.Update{Read: to, Events: to, End: f.cfg.meps > 0 && to == uint64(f.cfg.meps)}))
 	}
 	f.issue()
 }
@@ -352,7 +352,7 @@ func (f *farm) outcome(bu, slot int, mep uint64) {
 func (f *farm) hear(bu int) {
 	b := f.bus[bu]
 	for _, o := range b.told[0] {
-		f.must(f.core.Feedback(bu, o))
+		f.must(f.core.ApplyFeedback(bu, o))
 	}
 	b.told = b.told[1:]
 	f.issue()

@@ -141,7 +141,7 @@ func (s *session) report() *nodev1.Report {
 	}
 	if unit := s.deciding.unit.Load(); unit != nil {
 		l := unit.Latency()
-		histogram(r, HistogramDecision, l.Whole)
+		histogram(r, HistogramDecision, l.Total)
 		histogram(r, HistogramBuilding, l.Building)
 		histogram(r, HistogramJudged, l.Judging)
 		histogram(r, HistogramOrdering, l.Ordering)

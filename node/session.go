@@ -252,7 +252,7 @@ func (s *session) start(ctx context.Context, req *nodev1.CommandRequest) error {
 	attach := func(name string) (tagnet.Scope, []grpc.DialOption) {
 		return tagnet.Scope{Run: run, View: s.view.GetNumber(), Name: name}, []grpc.DialOption{
 			grpc.WithTransportCredentials(s.node.cfg.Identity.ClientCredentials(scheduler, s.node.log)),
-			tagnet.Reconnecting(s.node.cfg.AtLeast),
+			tagnet.WithReconnect(s.node.cfg.AtLeast),
 		}
 	}
 	if err := s.startDeciding(req.GetBack()); err != nil {

@@ -184,7 +184,7 @@ func (s *session) readoutConfig(src source.Source, client *tagnet.RUClient, bar 
 		ToleratesReadoutLoss: s.bearsReadout(),
 	}
 	if back {
-		cfg.Rejoin = client.Back()
+		cfg.Rejoin = client.RejoinPoint()
 	}
 	if h := s.deciding.herald.Load(); h != nil {
 		cfg.OnTriggered = func(below uint64) { h.triggered(below * uint64(s.cfg.Packing)) }
@@ -228,7 +228,7 @@ func (s *session) order() readoutunit.Order {
 func (s *session) forwarder(sched *tagnet.RUClient) func(*tagnet.Tag) error {
 	next := int(s.me.GetRuIndex()) + 1
 	if next == s.cfg.RUs {
-		return sched.Return
+		return sched.ReturnTag
 	}
 	var words [tagnet.MaxTagWords]uint64
 	var message []byte

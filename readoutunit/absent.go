@@ -18,7 +18,7 @@ func (u *Unit) applyAbsences(absences []tagnet.Absence) error {
 		if int(a.RU) >= len(u.present) {
 			continue
 		}
-		u.present[a.RU] = a.Back
+		u.present[a.RU] = a.Rejoined
 		var remaining []int
 		for ru, takesPart := range u.present {
 			if takesPart {
@@ -26,12 +26,12 @@ func (u *Unit) applyAbsences(absences []tagnet.Absence) error {
 			}
 		}
 		u.mu.Lock()
-		u.order.BoundRound(a.Cycle)
+		u.order.BoundRound(a.FirstCycle)
 		u.mu.Unlock()
-		if err := u.cfg.Barrier.Change(a.Cycle, remaining, !a.Back); err != nil {
+		if err := u.cfg.Barrier.ChangeMembers(a.FirstCycle, remaining, !a.Rejoined); err != nil {
 			return err
 		}
-		u.cfg.Log.Info("the readout units of the run have changed", "readout_unit", a.RU, "back", a.Back, "from_mep", a.MEP)
+		u.cfg.Log.Info("the readout units of the run have changed", "readout_unit", a.RU, "back", a.Rejoined, "from_mep", a.FirstMEP)
 	}
 	return nil
 }
@@ -54,7 +54,7 @@ func (u *Unit) enterBarrier() (waited time.Duration, err error) {
 }
 
 // finishBarrier leaves the epochs that are still open, as patiently, and tells who held them.
-func (u *Unit) finishBarrier() (held []barrier.Held, err error) {
+func (u *Unit) finishBarrier() (held []barrier.Straggler, err error) {
 	err = u.retryBarrier(func() (err error) {
 		held, err = u.cfg.Barrier.Finish(u.ctx)
 		return err

@@ -209,17 +209,17 @@ func (u *Unit) offeredCycles(p *phase) int {
 // passBarrier enters the barrier, and counts the time in it and who held it. It returns how many cycles the next round has:
 // the least that any readout unit offers.
 func (u *Unit) passBarrier(cycles int) (int, error) {
-	if err := u.retryBarrier(func() error { return u.cfg.Barrier.Round(u.ctx, u.roundStart()) }); err != nil {
+	if err := u.retryBarrier(func() error { return u.cfg.Barrier.BeginRound(u.ctx, u.roundStart()) }); err != nil {
 		return 0, err
 	}
-	u.cfg.Barrier.Offer(uint32(cycles))
+	u.cfg.Barrier.SetOffer(uint32(cycles))
 	waited, err := u.enterBarrier()
 	if err != nil {
 		return 0, err
 	}
-	held := u.cfg.Barrier.Held()
+	held := u.cfg.Barrier.LastStraggler()
 	if held.Rank != barrier.Nobody {
-		cycles = int(held.Least)
+		cycles = int(held.MinOffer)
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -231,7 +231,7 @@ func (u *Unit) passBarrier(cycles int) (int, error) {
 
 // leavePhases leaves the phases that others are still in, now that there will be no other one.
 func (u *Unit) leavePhases() error {
-	var held []barrier.Held
+	var held []barrier.Straggler
 	if !u.cfg.Free && u.cfg.PhaseTime == 0 {
 		var err error
 		if held, err = u.finishBarrier(); err != nil {

@@ -43,13 +43,13 @@ var Disciplines = []Discipline{
 		},
 		Tags:   true,
 		Bypass: true,
-		MaxRUs: tagnet.MaxRing,
+		MaxRUs: tagnet.MaxTagRing,
 		Open:   func(t DisciplineConfig) Order { return newTagRing(t.RU, t.BUs, t.Slots, true) },
 	},
 	{
 		Kind:   registry.Kind{Name: "tagring-wait", Help: "the same, but tags wait for a busy unit"},
 		Tags:   true,
-		MaxRUs: tagnet.MaxRing,
+		MaxRUs: tagnet.MaxTagRing,
 		Open:   func(t DisciplineConfig) Order { return newTagRing(t.RU, t.BUs, t.Slots, false) },
 	},
 	{

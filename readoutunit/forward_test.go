@@ -63,7 +63,7 @@ func TestRunInARing(t *testing.T) {
 	}
 	r.until("the tags to go on", func() bool { return on.len() == 3 })
 	for place, tag := range on.tags {
-		if tag.Place != uint64(place) || !tag.Served.Has(0) || !tag.Served.Has(1) || tag.Served.Len() != 2 {
+		if tag.Place != uint64(place) || !tag.Served.Contains(0) || !tag.Served.Contains(1) || tag.Served.Len() != 2 {
 			t.Errorf("tag %d: %+v", place, tag)
 		}
 	}
@@ -87,7 +87,7 @@ func TestLaunchedTags(t *testing.T) {
 		Batch:     *batch(0, []tagnet.Token{newToken(0, 0), newToken(1, 1), none}),
 		State:     tagnet.Running,
 		Tags:      []tagnet.Tag{{Place: 0, MEP: 0, Attempt: 1}, {Place: 1, MEP: 1, Slot: 1, Attempt: 1}},
-		Withdrawn: []tagnet.Withdrawal{{BU: 0, Before: 1}},
+		Withdrawn: []tagnet.Withdrawal{{BU: 0, BeforeCycle: 1}},
 	}
 	r.until("the tags to go on", func() bool { return on.len() == 2 })
 	if on.tags[0].Served.Len() != 0 || on.tags[1].Served.Len() != 1 {
@@ -217,7 +217,7 @@ func TestWithdrawnBeforeItIsSent(t *testing.T) {
 			if err != nil || wrong != nil || action != Send {
 				t.Fatal(err, wrong, action)
 			}
-			u.applyWithdrawals([]tagnet.Withdrawal{{BU: 0, Before: 1}})
+			u.applyWithdrawals([]tagnet.Withdrawal{{BU: 0, BeforeCycle: 1}})
 			for _, c := range next {
 				if err := u.order.AddCycle(batch(1, c), 0); err != nil {
 					t.Fatal(err)

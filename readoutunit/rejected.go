@@ -139,7 +139,7 @@ func (u *Unit) recordTokens(b *tagnet.Batch) {
 	defer u.mu.Unlock()
 	for i := range b.Len() {
 		for p := range b.Places {
-			if t, ok := b.Token(i, p); ok && t.MEP >= u.cfg.Rejoin.MEP {
+			if t, ok := b.Token(i, p); ok && t.MEP >= u.cfg.Rejoin.FirstMEP {
 				u.rejections.AddToken(t.MEP, t.BU, t.Slot)
 			}
 		}

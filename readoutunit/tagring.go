@@ -133,7 +133,7 @@ func (r *tagRing) AddTag(t *tagnet.Tag) error {
 			return &tagError{*t, r.builderOf(t), "it is here already"}
 		}
 	}
-	r.heldTags = append(r.heldTags, heldTag{*t, t.Served.Has(r.ru)})
+	r.heldTags = append(r.heldTags, heldTag{*t, t.Served.Contains(r.ru)})
 	r.bypassIfBusy(len(r.heldTags) - 1)
 	r.updateQueue()
 	return nil

@@ -61,7 +61,7 @@ type building struct {
 
 // newTagRingWorld makes a ring. Of the configuration, what makes it one need not be given.
 func newTagRingWorld(t failer, cfg tagnet.Config) *tagRingWorld {
-	cfg.Ring, cfg.Loose, cfg.Packing = true, true, 1
+	cfg.TagRing, cfg.Loose, cfg.Packing = true, true, 1
 	core, err := tagnet.NewCore(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func (w *tagRingWorld) bu(place uint64) int { return int(place % uint64(len(w.cf
 // read lets all readout units hold MEPs up to a number, the last if it is the end.
 func (w *tagRingWorld) read(to uint64, end bool) {
 	for ru := range w.rus {
-		if err := w.core.Update(ru, tagnet.Update{Read: to, Events: to, End: end}); err != nil {
+		if err := w.core.ApplyUpdate(ru, tagnet.Update{Read: to, Events: to, End: end}); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -120,7 +120,7 @@ func (w *tagRingWorld) read(to uint64, end bool) {
 func (w *tagRingWorld) issue() {
 	w.batch.Reset(w.core.NextCycle(), w.core.Places())
 	w.core.Issue(&w.batch)
-	w.tags = w.core.Launch(w.tags[:0])
+	w.tags = w.core.LaunchTags(w.tags[:0])
 	for _, t := range w.tags {
 		group := w.group(w.bu(t.Place))
 		if running, is := w.running[group]; is && (t.Loop == 0 || running != t.Place) {
@@ -285,7 +285,7 @@ func (w *tagRingWorld) returnTag() (tagnet.Tag, error) {
 	w.passing[n] = w.passing[n][1:]
 	w.history = append(w.history, fmt.Sprintf("tag %d", t.Place))
 	before := w.core.Registers().GetCounters().GetTags().GetAgain()
-	if err := w.core.Return(n-1, &t); err != nil {
+	if err := w.core.ReturnTag(n-1, &t); err != nil {
 		return t, err
 	}
 	if w.core.Registers().GetCounters().GetTags().GetAgain() == before {
@@ -301,7 +301,7 @@ func (w *tagRingWorld) reportBuilt(i int) {
 	w.complete = slices.Delete(w.complete, i, i+1)
 	b := w.meps[place]
 	w.history = append(w.history, fmt.Sprintf("built %d", place))
-	if err := w.core.Feedback(int(b.BU), tagnet.Feedback{
+	if err := w.core.ApplyFeedback(int(b.BU), tagnet.Feedback{
 		MEP:     b.MEP,
 		Slot:    b.Slot,
 		Attempt: b.Attempt,

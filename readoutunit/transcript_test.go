@@ -147,7 +147,7 @@ func (p *player) runCommand(u *actor, w []string) string {
 	case "write": // write is done, write 3 is done
 		return p.done(u, w)
 	case "without": // without bu1: it is excluded; what was said before is withdrawn
-		u.Withdraw(tagnet.Withdrawal{BU: uint16(p.number(w[1])), Before: p.cycle})
+		u.Withdraw(tagnet.Withdrawal{BU: uint16(p.number(w[1])), BeforeCycle: p.cycle})
 		return u.leftovers()
 	case "full", "room": // full to bu1: the link takes no more; room to bu1: it does again
 		u.SetLinkFull(p.number(w[2]), w[0] == "full")

@@ -104,7 +104,7 @@ func attempt(n uint8) string {
 func (p *tagRingPlayer) served(t *tagnet.Tag) string {
 	var who []string
 	for ru := range p.w.rus {
-		if t.Served.Has(ru) {
+		if t.Served.Contains(ru) {
 			who = append(who, fmt.Sprint("ru", ru))
 		}
 	}
@@ -153,9 +153,9 @@ func (p *tagRingPlayer) readout(ru int, w []string) string {
 		t := &p.w.passing[ru+1][at+i]
 		how, to := "", fmt.Sprintf("to ru%d", ru+1)
 		switch {
-		case passed > 0 && !t.Served.Has(ru):
+		case passed > 0 && !t.Served.Contains(ru):
 			how, passed = " unserved", passed-1
-		case !t.Served.Has(ru):
+		case !t.Served.Contains(ru):
 			how = " without having to serve it"
 		}
 		if ru+1 == n {
@@ -200,7 +200,7 @@ func (p *tagRingPlayer) invented(w []string) string {
 			}
 		}
 	}
-	if err := p.w.core.Return(ru, &t); err != nil {
+	if err := p.w.core.ReturnTag(ru, &t); err != nil {
 		return fmt.Sprintf("refused: %v\n", err)
 	}
 	return "is as it should be\n"

@@ -172,9 +172,9 @@ func New(cfg Config) *Unit {
 		timeline:     newTimeline(cfg.Timeline),
 		present:      slices.Repeat([]bool{true}, cfg.RUs),
 	}
-	if cfg.Rejoin.Back {
-		cfg.Order.BeginAt(cfg.Rejoin.Cycle, cfg.Rejoin.MEP)
-		cfg.Retention.beginAt(cfg.Rejoin.MEP)
+	if cfg.Rejoin.Rejoined {
+		cfg.Order.BeginAt(cfg.Rejoin.FirstCycle, cfg.Rejoin.FirstMEP)
+		cfg.Retention.beginAt(cfg.Rejoin.FirstMEP)
 	}
 	u.tagOrder, _ = cfg.Order.(TagOrder)
 	u.live, _ = cfg.Source.(*source.Live)
@@ -285,7 +285,7 @@ func (u *Unit) dispatch() error {
 		}
 		u.applyWithdrawals(t.Withdrawn)
 		u.applyCuts(&t)
-		if err := u.applyAbsences(t.Absent); err != nil {
+		if err := u.applyAbsences(t.Absences); err != nil {
 			return err
 		}
 		if err := u.applyTokens(&t); err != nil {
@@ -306,11 +306,11 @@ func (u *Unit) dispatch() error {
 
 // hasRetainedMEPs tells whether a batch has tokens of MEPs that the unit has. Builder units take it for gone before such came.
 func (u *Unit) hasRetainedMEPs(b *tagnet.Batch) bool {
-	if !u.cfg.Rejoin.Back {
+	if !u.cfg.Rejoin.Rejoined {
 		return b.Len() > 0
 	}
 	for _, mep := range b.MEPs {
-		if mep != tagnet.NoMEP && mep >= u.cfg.Rejoin.MEP {
+		if mep != tagnet.NoMEP && mep >= u.cfg.Rejoin.FirstMEP {
 			return true
 		}
 	}

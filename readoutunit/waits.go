@@ -39,14 +39,14 @@ func (w *BarrierStats) recordWait(waited time.Duration) error {
 }
 
 // recordHolder takes an epoch that was left. Nobody holds those that Enter leaves open; Finish tells of them.
-func (w *BarrierStats) recordHolder(held barrier.Held) error {
+func (w *BarrierStats) recordHolder(held barrier.Straggler) error {
 	if held.Rank < 0 || held.Rank >= len(w.Holders) {
 		return nil
 	}
 	if w.Holders[held.Rank] == nil {
 		w.Holders[held.Rank] = newTimeHistogram()
 	}
-	if err := w.Holders[held.Rank].RecordValue(min(maxMicros, held.By.Microseconds())); err != nil {
+	if err := w.Holders[held.Rank].RecordValue(min(maxMicros, held.Behind.Microseconds())); err != nil {
 		return err
 	}
 	return w.Skews.RecordValue(min(maxMicros, held.Span.Microseconds()))

@@ -11,14 +11,14 @@ import (
 func TestWaitsAreCountedOnce(t *testing.T) {
 	epochs := []struct {
 		waited time.Duration
-		held   barrier.Held
+		held   barrier.Straggler
 	}{
-		{3 * time.Millisecond, barrier.Held{Rank: 2, By: time.Millisecond, Span: 2 * time.Millisecond}},
-		{0, barrier.Held{Rank: 2, By: 0, Span: 5 * time.Microsecond}},
-		{time.Millisecond, barrier.Held{Rank: 1, By: 40 * time.Microsecond, Span: time.Millisecond}},
-		{2 * time.Hour, barrier.Held{Rank: 1, By: 2 * time.Hour, Span: 2 * time.Hour}}, // more than a histogram holds
-		{time.Microsecond, barrier.Held{Rank: barrier.Nobody}},
-		{time.Microsecond, barrier.Held{Rank: 7}}, // no such unit
+		{3 * time.Millisecond, barrier.Straggler{Rank: 2, Behind: time.Millisecond, Span: 2 * time.Millisecond}},
+		{0, barrier.Straggler{Rank: 2, Behind: 0, Span: 5 * time.Microsecond}},
+		{time.Millisecond, barrier.Straggler{Rank: 1, Behind: 40 * time.Microsecond, Span: time.Millisecond}},
+		{2 * time.Hour, barrier.Straggler{Rank: 1, Behind: 2 * time.Hour, Span: 2 * time.Hour}}, // more than a histogram holds
+		{time.Microsecond, barrier.Straggler{Rank: barrier.Nobody}},
+		{time.Microsecond, barrier.Straggler{Rank: 7}}, // no such unit
 	}
 	first, other := newBarrierStats(0, 3), newBarrierStats(1, 3)
 	for _, e := range epochs {
@@ -50,7 +50,7 @@ func TestWaitsAreCountedOnce(t *testing.T) {
 
 func TestWaitsAllocateNothing(t *testing.T) {
 	w := newBarrierStats(0, 2)
-	held := barrier.Held{Rank: 1, By: time.Millisecond, Span: time.Millisecond}
+	held := barrier.Straggler{Rank: 1, Behind: time.Millisecond, Span: time.Millisecond}
 	if err := w.recordHolder(held); err != nil { // the first epoch that a unit holds makes its histogram
 		t.Fatal(err)
 	}

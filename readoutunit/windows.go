@@ -50,7 +50,7 @@ func (u *Unit) announceCycle(b *tagnet.Batch, cycle int) error {
 			continue
 		}
 		t, ok := b.Token(cycle, bu)
-		if !ok || t.MEP < u.cfg.Rejoin.MEP {
+		if !ok || t.MEP < u.cfg.Rejoin.FirstMEP {
 			continue
 		}
 		if u.isWithdrawn(b.First+uint64(cycle), bu) {

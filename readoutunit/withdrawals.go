@@ -44,7 +44,7 @@ const allCycles = math.MaxUint64
 // exclude takes an exclusion; one that is known changes nothing else.
 func (l *withdrawals) exclude(w tagnet.Withdrawal) {
 	if int(w.BU) < len(l.validFrom) {
-		l.validFrom[w.BU] = max(l.validFrom[w.BU], w.Before)
+		l.validFrom[w.BU] = max(l.validFrom[w.BU], w.BeforeCycle)
 		l.exclusions[w.BU]++
 		l.unquiesced = append(l.unquiesced, Exclusion{int(w.BU), l.received, l.exclusions[w.BU]})
 	}

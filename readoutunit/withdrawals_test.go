@@ -163,7 +163,7 @@ func (m *exclusionModel) exclude(t *rapid.T) {
 		t.Skip("it is out")
 	}
 	m.excluded[bu] = true
-	m.o.Withdraw(tagnet.Withdrawal{BU: uint16(bu), Before: m.cycle})
+	m.o.Withdraw(tagnet.Withdrawal{BU: uint16(bu), BeforeCycle: m.cycle})
 	m.quiesced, m.excludedBU = append(m.quiesced, false), append(m.excludedBU, bu)
 }
 

@@ -9,29 +9,29 @@ import (
 
 // TestAbsenceWords holds the words to docs/format/tagnet.md, and refuses what are none.
 func TestAbsenceWords(t *testing.T) {
-	all := []Absence{{RU: 3, Cycle: 7, MEP: 21}, {RU: 3, Back: true, Cycle: 9, MEP: 30}}
+	all := []Absence{{RU: 3, FirstCycle: 7, FirstMEP: 21}, {RU: 3, Rejoined: true, FirstCycle: 9, FirstMEP: 30}}
 	want := []uint64{3, 7, 21, 1<<63 | 3, 9, 30}
-	if got := wordsOf(all); !slices.Equal(got, want) {
+	if got := encodeAbsences(all); !slices.Equal(got, want) {
 		t.Errorf("%+v are %x, want %x", all, got, want)
 	}
-	if got, ok := absencesOf(want); !ok || !slices.Equal(got, all) {
+	if got, ok := decodeAbsences(want); !ok || !slices.Equal(got, all) {
 		t.Errorf("%x are %+v, %v, want %+v", want, got, ok, all)
 	}
 	for _, words := range [][]uint64{{1}, {1, 2}, {1, 2, 3, 4}, {1 << 16, 2, 3}, {1 << 62, 2, 3}} {
-		if got, ok := absencesOf(words); ok {
+		if got, ok := decodeAbsences(words); ok {
 			t.Errorf("%x were taken for %+v", words, got)
 		}
 	}
 }
 
-// TestAbsenceTold holds that readout and builder units are told who has gone, the builder unit once, and that it says
+// TestAbsenceReported holds that readout and builder units are told who has gone, the builder unit once, and that it says
 // so.
-func TestAbsenceTold(t *testing.T) {
+func TestAbsenceReported(t *testing.T) {
 	sys := serve(t, small(3, 1))
 	rus := []*RUClient{sys.ru(t, "ru0"), sys.ru(t, "ru1"), sys.ru(t, "ru2")}
-	told := make(chan []Absence, 3)
+	reported := make(chan []Absence, 3)
 	bu, err := newBUClient(testContext(t), sys.conn, sys.scope("bu0"), sys.cfg.Core.Slots,
-		func(all []Absence) { told <- all })
+		func(all []Absence) { reported <- all })
 	must(t, err)
 	defer bu.Close()
 	must(t, rus[0].Update(Update{Read: 1, Events: 1}))
@@ -41,20 +41,20 @@ func TestAbsenceTold(t *testing.T) {
 	for _, ru := range rus[:2] {
 		for {
 			tokens := nextBatch(t, ru)
-			if len(tokens.Absent) == 0 {
+			if len(tokens.Absences) == 0 {
 				continue
 			}
-			if !slices.Equal(tokens.Absent, []Absence{want}) || tokens.First < want.Cycle {
-				t.Errorf("a readout unit was told %+v before cycle %d, want %+v", tokens.Absent, tokens.First, want)
+			if !slices.Equal(tokens.Absences, []Absence{want}) || tokens.First < want.FirstCycle {
+				t.Errorf("a readout unit was told %+v before cycle %d, want %+v", tokens.Absences, tokens.First, want)
 			}
 			break
 		}
 	}
-	if got := patiently.Receive(t, told); !slices.Equal(got, []Absence{want}) {
+	if got := patiently.Receive(t, reported); !slices.Equal(got, []Absence{want}) {
 		t.Errorf("the builder unit was told %+v, want %+v", got, want)
 	}
-	patiently.Until(t, "the scheduler hears that it was told", func() (knows bool) {
-		sys.server.do(func() { knows = sys.server.core.bus[0].knows >= 1 })
-		return knows
+	patiently.Until(t, "the scheduler hears that it was told", func() (acked bool) {
+		sys.server.runAsOwner(func() { acked = sys.server.core.bus[0].ackedAbsences >= 1 })
+		return acked
 	})
 }

@@ -35,19 +35,19 @@ type Access struct {
 	Log *slog.Logger
 }
 
-// gate holds scope and certificate together. What the view has to say to it is the Server's to check.
-type gate struct {
+// authorizer holds scope and certificate together. What the view has to say to it is the Server's to check.
+type authorizer struct {
 	// immutable
 	identify func(context.Context) (Caller, error)
 	fence    *Fence
 	log      *slog.Logger
 	count    func(Refusal)
 
-	repeats connlimit.LogLimiter
+	logLimit connlimit.LogLimiter
 }
 
-func newGate(a Access, count func(Refusal)) *gate {
-	g := &gate{
+func newAuthorizer(a Access, count func(Refusal)) *authorizer {
+	g := &authorizer{
 		identify: a.Identify,
 		fence:    a.Fence,
 		log:      a.Log,
@@ -62,12 +62,12 @@ func newGate(a Access, count func(Refusal)) *gate {
 	return g
 }
 
-// unit lets a readout or builder unit in that speaks for itself.
-func (g *gate) unit(ctx context.Context, sc *tagnetv1.Scope) error {
+// authorizeUnit lets a readout or builder unit in that speaks for itself.
+func (g *authorizer) authorizeUnit(ctx context.Context, sc *tagnetv1.Scope) error {
 	if g.identify == nil {
 		return nil
 	}
-	who, err := g.caller(ctx, sc)
+	who, err := g.authenticate(ctx, sc)
 	if err == nil && who.Role != roleNode {
 		err = g.refuse(codes.PermissionDenied, RefusedRole, who, sc, fmt.Sprintf("%s is a %s, and units are on nodes",
 			who.Name, who.Role))
@@ -75,11 +75,11 @@ func (g *gate) unit(ctx context.Context, sc *tagnetv1.Scope) error {
 	return err
 }
 
-// control lets the control in whose term it is. What it returns is closed when that is over.
-func (g *gate) control(ctx context.Context, sc *tagnetv1.Scope) (risen <-chan struct{}, err error) {
+// authorizeControl lets the control in whose term it is. What it returns is closed when that is over.
+func (g *authorizer) authorizeControl(ctx context.Context, sc *tagnetv1.Scope) (superseded <-chan struct{}, err error) {
 	who := Caller{Name: sc.GetName(), Role: roleControl}
 	if g.identify != nil {
-		if who, err = g.caller(ctx, sc); err != nil {
+		if who, err = g.authenticate(ctx, sc); err != nil {
 			return nil, err
 		}
 	}
@@ -87,24 +87,24 @@ func (g *gate) control(ctx context.Context, sc *tagnetv1.Scope) (risen <-chan st
 		return nil, g.refuse(codes.PermissionDenied, RefusedRole, who, sc,
 			fmt.Sprintf("%s is a %s, and the scheduler takes commands from the control only", who.Name, who.Role))
 	}
-	if risen, err = g.fence.Admit(termOf(sc)); err != nil {
-		return nil, g.fenced(who, sc, err)
+	if superseded, err = g.fence.Admit(termOf(sc)); err != nil {
+		return nil, g.refuseFenced(who, sc, err)
 	}
-	return risen, nil
+	return superseded, nil
 }
 
-// reader lets in whoever may read: the control whose term it is, and the nodes of the view.
-func (g *gate) reader(ctx context.Context, sc *tagnetv1.Scope, member func(name string) bool) (risen <-chan struct{},
+// authorizeReader lets in whoever may read: the control whose term it is, and the nodes of the view.
+func (g *authorizer) authorizeReader(ctx context.Context, sc *tagnetv1.Scope, member func(name string) bool) (superseded <-chan struct{},
 	err error) {
 	if g.identify == nil {
-		return g.control(ctx, sc)
+		return g.authorizeControl(ctx, sc)
 	}
-	who, err := g.caller(ctx, sc)
+	who, err := g.authenticate(ctx, sc)
 	switch {
 	case err != nil:
 		return nil, err
 	case who.Role == roleControl:
-		return g.control(ctx, sc)
+		return g.authorizeControl(ctx, sc)
 	case who.Role == roleNode && member(who.Name):
 		return nil, nil // for ever
 	}
@@ -113,8 +113,8 @@ func (g *gate) reader(ctx context.Context, sc *tagnetv1.Scope, member func(name 
 			who.Name, who.Role))
 }
 
-// caller is who calls, whose name the scope must have.
-func (g *gate) caller(ctx context.Context, sc *tagnetv1.Scope) (Caller, error) {
+// authenticate is who calls, whose name the scope must have.
+func (g *authorizer) authenticate(ctx context.Context, sc *tagnetv1.Scope) (Caller, error) {
 	who, err := g.identify(ctx)
 	if err != nil {
 		return who, g.refuse(codes.Unauthenticated, RefusedIdentity, who, sc, err.Error())
@@ -126,31 +126,31 @@ func (g *gate) caller(ctx context.Context, sc *tagnetv1.Scope) (Caller, error) {
 	return who, nil
 }
 
-// fenced is the status for a control whose term is over.
-func (g *gate) fenced(who Caller, sc *tagnetv1.Scope, err error) error {
-	g.tell(RefusedTerm, who, sc, err.Error())
+// refuseFenced is the status for a control whose term is over.
+func (g *authorizer) refuseFenced(who Caller, sc *tagnetv1.Scope, err error) error {
+	g.reportRefusal(RefusedTerm, who, sc, err.Error())
 	if f := Fenced(err); f != nil {
 		return f.Status()
 	}
 	return err
 }
 
-func (g *gate) refuse(code codes.Code, why Refusal, who Caller, sc *tagnetv1.Scope, sentence string) error {
-	g.tell(why, who, sc, sentence)
+func (g *authorizer) refuse(code codes.Code, why Refusal, who Caller, sc *tagnetv1.Scope, sentence string) error {
+	g.reportRefusal(why, who, sc, sentence)
 	return refusalStatus(code, why, map[string]string{"got": sc.GetName(), "want": who.Name}, "%s", sentence)
 }
 
-// tell counts a refusal, and logs it if its kind has not been logged for a while.
-func (g *gate) tell(why Refusal, who Caller, sc *tagnetv1.Scope, sentence string) {
+// reportRefusal counts a refusal, and logs it if its kind has not been logged for a while.
+func (g *authorizer) reportRefusal(why Refusal, who Caller, sc *tagnetv1.Scope, sentence string) {
 	g.count(why)
 	g.warn(string(why), "the scheduler refused a call", "why", sentence, "kind", string(why), "certificate", who.Name,
 		"role", who.Role, "speaks_for", sc.GetName())
 }
 
 // warn logs what has not been logged for a while, by its kind.
-func (g *gate) warn(kind, what string, attrs ...any) {
-	if untold, yes := g.repeats.Allow(kind, time.Now()); yes {
-		g.log.Warn(what, append(attrs, "unreported", untold)...)
+func (g *authorizer) warn(kind, what string, attrs ...any) {
+	if suppressed, yes := g.logLimit.Allow(kind, time.Now()); yes {
+		g.log.Warn(what, append(attrs, "unreported", suppressed)...)
 	}
 }
 

@@ -13,39 +13,39 @@ import (
 // the largest value.
 func beginMessage(scope Scope, c *Config, attach time.Duration) *tagnetv1.BeginRequest {
 	return &tagnetv1.BeginRequest{
-		Scope:           scope.wire(),
+		Scope:           scope.message(),
 		Rus:             c.RUs,
 		Bus:             c.BUs,
-		Slots:           word32(c.Slots),
-		Packing:         word32(c.Packing),
-		LookAhead:       word32(c.LookAhead),
-		Window:          word32(c.Window),
+		Slots:           clampUint32(c.Slots),
+		Packing:         clampUint32(c.Packing),
+		LookAhead:       clampUint32(c.LookAhead),
+		Window:          clampUint32(c.Window),
 		Policy:          policyMessage(c.Policy),
 		Rules:           rulesMessage(&c.Rules),
 		Loose:           c.Loose,
-		MaxAttempts:     word32(c.MaxAttempts),
-		Ring:            c.Ring,
+		MaxAttempts:     clampUint32(c.MaxAttempts),
+		Ring:            c.TagRing,
 		Bypass:          c.Bypass,
 		First:           c.First,
 		End:             c.End,
 		Live:            c.Live,
 		Events:          c.Events,
-		Whole:           c.Whole,
-		AttachTimeoutMs: word32(int(attach.Milliseconds())),
+		Whole:           c.CompleteOnly,
+		AttachTimeoutMs: clampUint32(int(attach.Milliseconds())),
 	}
 }
 
-// word32 is v in 32 bits; what does not fit is larger than anything may be.
-func word32(v int) uint32 {
+// clampUint32 is v in 32 bits; what does not fit is larger than anything may be.
+func clampUint32(v int) uint32 {
 	if v < 0 || v > math.MaxUint32 {
 		return math.MaxUint32
 	}
 	return uint32(v)
 }
 
-// maxHosted bounds the memory that a request makes a host take: a MEP that can be in flight takes some 30 bytes of the
+// maxHostedMEPs bounds the memory that a request makes a host take: a FirstMEP that can be in flight takes some 30 bytes of the
 // ledger, the log and the times, so 2^22 of them 130 MB. It is 100 builder units with 40,000 slots each (2026-11-21).
-const maxHosted = 1 << 22
+const maxHostedMEPs = 1 << 22
 
 // errBegin says that a host cannot make the scheduler that it was asked for.
 var errBegin = errors.New("tagnet: no scheduler")
@@ -66,32 +66,32 @@ func serverConfigOf(m *tagnetv1.BeginRequest) (serverConfig, error) {
 		return bad(err)
 	}
 	core := Config{
-		RUs:         m.GetRus(),
-		BUs:         m.GetBus(),
-		Slots:       int(m.GetSlots()),
-		Packing:     int(m.GetPacking()),
-		LookAhead:   int(m.GetLookAhead()),
-		Window:      int(m.GetWindow()),
-		Policy:      policyOf(m.GetPolicy()),
-		Rules:       rules,
-		Loose:       m.GetLoose(),
-		MaxAttempts: int(m.GetMaxAttempts()),
-		Ring:        m.GetRing(),
-		Bypass:      m.GetBypass(),
-		First:       m.GetFirst(),
-		End:         m.GetEnd(),
-		Live:        m.GetLive(),
-		Events:      m.GetEvents(),
-		Whole:       m.GetWhole(),
+		RUs:          m.GetRus(),
+		BUs:          m.GetBus(),
+		Slots:        int(m.GetSlots()),
+		Packing:      int(m.GetPacking()),
+		LookAhead:    int(m.GetLookAhead()),
+		Window:       int(m.GetWindow()),
+		Policy:       policyOf(m.GetPolicy()),
+		Rules:        rules,
+		Loose:        m.GetLoose(),
+		MaxAttempts:  int(m.GetMaxAttempts()),
+		TagRing:      m.GetRing(),
+		Bypass:       m.GetBypass(),
+		First:        m.GetFirst(),
+		End:          m.GetEnd(),
+		Live:         m.GetLive(),
+		Events:       m.GetEvents(),
+		CompleteOnly: m.GetWhole(),
 	}
 	if err := core.check(); err != nil {
 		return bad(err)
 	}
-	if most := max(core.Slots, core.LookAhead) * len(core.BUs); most > maxHosted {
+	if most := max(core.Slots, core.LookAhead) * len(core.BUs); most > maxHostedMEPs {
 		return bad(fmt.Errorf(
 			"%d slots, or cycles in flight, for %d builder units are %d MEPs at a time: a host has memory for %d",
 			max(core.Slots, core.LookAhead),
-			len(core.BUs), most, maxHosted))
+			len(core.BUs), most, maxHostedMEPs))
 	}
 	return serverConfig{
 		Core:          core,
@@ -111,23 +111,23 @@ func policyOf(p tagnetv1.Policy) Policy {
 }
 
 func rulesMessage(r *Rules) *tagnetv1.Rules {
-	m := &tagnetv1.Rules{Next: r.Next.String(), Groups: setsMessage(r.Groups), Partitions: setsMessage(r.Partitions)}
+	m := &tagnetv1.Rules{Next: r.TurnOrder.String(), Groups: setsMessage(r.Groups), Partitions: setsMessage(r.TurnSets)}
 	if len(r.Groups) > 0 {
 		m.BusyGroup = policyMessage(r.BusyGroup)
 	}
 	for _, w := range r.Ratio {
-		m.Ratio = append(m.Ratio, word32(w))
+		m.Ratio = append(m.Ratio, clampUint32(w))
 	}
 	return m
 }
 
 func rulesOf(m *tagnetv1.Rules) (r Rules, err error) {
 	if m.GetNext() != "" {
-		if r.Next, err = ParseNext(m.GetNext()); err != nil {
+		if r.TurnOrder, err = ParseTurnOrder(m.GetNext()); err != nil {
 			return r, err
 		}
 	}
-	r.Groups, r.BusyGroup, r.Partitions = setsOf(m.GetGroups()), policyOf(m.GetBusyGroup()), setsOf(m.GetPartitions())
+	r.Groups, r.BusyGroup, r.TurnSets = setsOf(m.GetGroups()), policyOf(m.GetBusyGroup()), setsOf(m.GetPartitions())
 	for _, w := range m.GetRatio() {
 		r.Ratio = append(r.Ratio, int(w))
 	}
@@ -138,7 +138,7 @@ func setsMessage(sets [][]int) (out []*tagnetv1.UnitSet) {
 	for _, set := range sets {
 		m := &tagnetv1.UnitSet{}
 		for _, unit := range set {
-			m.Units = append(m.Units, word32(unit))
+			m.Units = append(m.Units, clampUint32(unit))
 		}
 		out = append(out, m)
 	}

@@ -5,8 +5,8 @@ package tagnet
 //
 //  1. draw    puts together the next cycle on paper: choose after choose until it says no, or a unit would stand twice.
 //     1.1 choose      takes the partition whose turn it is, passing over those that can take nothing, but never the one
-//     that had the last MEP while another is active
-//     1.2 inPartition takes the group and in it the builder unit, by turns, by ratio or by demand
+//     that had the last FirstMEP while another is active
+//     1.2 pickInTurnSet takes the group and in it the builder unit, by turns, by ratio or by demand
 //  2. Core    compares with the MEPs there are (plan) and decides how many of the cycle go: all, the first n, or none.
 //  3. settle  makes that many of the choices true: positions move on, what was passed over is counted.
 //
@@ -17,41 +17,41 @@ package tagnet
 type chooser struct {
 	// Immutable after newChooser, but for the tables by ratio, which membership lays out anew.
 
-	next        Next
-	empty, busy Policy // towards a builder unit without free slot, and a group that has its event
-	ratio       []int
-	partitionOf []uint16
-	partitions  int
-	turns       [][]uint16 // of each partition: groups; builder units by ratio. In the order in which their turns come
-	members     [][]uint16 // of each group
-	groupOf     []uint16   // as in groups.of; without groups each builder unit is one
+	turnOrder                     TurnOrder
+	noSlotPolicy, busyGroupPolicy Policy // towards a builder unit without free slot, and a group that has its event
+	ratio                         []int
+	turnSetOf                     []uint16
+	turnSets                      int
+	turns                         [][]uint16 // of each partition: groups; builder units by ratio. In the order in which their turns come
+	members                       [][]uint16 // of each group
+	groupOf                       []uint16   // as in groups.groupOf; without groups each builder unit is one
 
 	bus    []buState
 	groups *groups
 
 	// Owned by the Core's goroutine.
 
-	at []uint32 // whose turn is next: of the partitions, of each partition's turns, of each group's members
+	nextTurn []uint32 // whose turn is next: of the partitions, of each partition's turns, of each group's members
 
 	// Scratch of a draw.
 
-	kept    []uint32
-	stands  []uint64 // number of the draw in which the builder unit was picked last
-	entered []uint64 // and of the group
-	number  uint64
-	picks   []pick
-	passed  []pass
+	savedTurns      []uint32
+	lastDrawOfBU    []uint64 // number of the draw in which the builder unit was picked last
+	lastDrawOfGroup []uint64 // and of the group
+	drawNumber      uint64
+	picks           []pick
+	passes          []lostTurn
 }
 
 // pick is a chosen builder unit, and the turns after it.
 type pick struct {
-	bu, partition, group uint16
-	at                   [3]uint32 // next turns: partition, in the partition, in the group
-	passed               int       // passes up to this pick
+	bu, turnSet, group uint16
+	nextTurn           [3]uint32 // next turns: partition, in the partition, in the group
+	passes             int       // passes up to this pick
 }
 
-// pass is a turn that was lost.
-type pass struct {
+// lostTurn is a turn that was lost.
+type lostTurn struct {
 	index uint16 // of the group or the builder unit
 	group bool   // the group was busy; otherwise the builder unit had no free slot
 }
@@ -61,40 +61,40 @@ type verdict uint8
 
 // The verdicts. The first three let the next one have the turn.
 const (
-	nobody    verdict = iota // no active builder unit
-	noSlot                   // all that could be chosen have no free slot
-	noGroup                  // all that could be chosen are in busy groups
-	chosen                   // here it is
-	again                    // whose turn it is stands in the cycle already: the cycle ends
-	heldSlot                 // waits for the free slot of a builder unit
-	heldGroup                // waits for a group
+	noActiveBU     verdict = iota // no active builder unit
+	noFreeSlot                    // all that could be chosen have no free slot
+	noIdleGroup                   // all that could be chosen are in busy groups
+	chosen                        // here it is
+	alreadyInCycle                // whose turn it is stands in the cycle already: the cycle ends
+	waitsForSlot                  // waits for the free slot of a builder unit
+	waitsForGroup                 // waits for a group
 )
 
-// why is the verdict in the words of the registers.
-func (v verdict) why() Waiting {
-	if v == noGroup || v == heldGroup {
-		return ForGroup
+// waitReason is the verdict in the words of the registers.
+func (v verdict) waitReason() WaitReason {
+	if v == noIdleGroup || v == waitsForGroup {
+		return WaitForGroup
 	}
-	return ForSlots
+	return WaitForSlots
 }
 
 func newChooser(cfg *Config, bus []buState, g *groups) *chooser {
 	r := &cfg.Rules
 	n := len(bus)
 	c := &chooser{
-		next:       r.Next,
-		empty:      cfg.Policy,
-		busy:       r.BusyGroup,
-		ratio:      r.Ratio,
-		partitions: max(1, len(r.Partitions)),
-		bus:        bus,
-		groups:     g,
-		groupOf:    g.of,
-		stands:     make([]uint64, n),
-		picks:      make([]pick, 0, n),
-		passed:     make([]pass, 0, n),
+		turnOrder:       r.TurnOrder,
+		noSlotPolicy:    cfg.Policy,
+		busyGroupPolicy: r.BusyGroup,
+		ratio:           r.Ratio,
+		turnSets:        max(1, len(r.TurnSets)),
+		bus:             bus,
+		groups:          g,
+		groupOf:         g.groupOf,
+		lastDrawOfBU:    make([]uint64, n),
+		picks:           make([]pick, 0, n),
+		passes:          make([]lostTurn, 0, n),
 	}
-	c.partitionOf, _ = membersOf("partition", r.Partitions, n) // checked with the Config
+	c.turnSetOf, _ = setIndexOf("partition", r.TurnSets, n) // checked with the Config
 	for _, list := range r.Groups {
 		members := make([]uint16, len(list))
 		for i, bu := range list {
@@ -108,127 +108,127 @@ func newChooser(cfg *Config, bus []buState, g *groups) *chooser {
 			c.members = append(c.members, []uint16{bu})
 		}
 	}
-	c.turns = make([][]uint16, c.partitions)
+	c.turns = make([][]uint16, c.turnSets)
 	for group, members := range c.members {
-		partition := c.partitionOf[members[0]]
-		c.turns[partition] = append(c.turns[partition], uint16(group))
+		turnSet := c.turnSetOf[members[0]]
+		c.turns[turnSet] = append(c.turns[turnSet], uint16(group))
 	}
-	c.entered = make([]uint64, len(c.members))
-	c.at = make([]uint32, 1+c.partitions+len(c.members))
-	c.kept = make([]uint32, len(c.at))
-	c.membership()
+	c.lastDrawOfGroup = make([]uint64, len(c.members))
+	c.nextTurn = make([]uint32, 1+c.turnSets+len(c.members))
+	c.savedTurns = make([]uint32, len(c.nextTurn))
+	c.rebuildTurns()
 	return c
 }
 
-// membership lays out the turns by ratio among those that are not excluded. Other turns pass over the excluded, so that
+// rebuildTurns lays out the turns by ratio among those that are not excluded. Other turns pass over the excluded, so that
 // the others keep their places in the round.
-func (c *chooser) membership() {
-	if c.next != ByRatio {
+func (c *chooser) rebuildTurns() {
+	if c.turnOrder != ByRatio {
 		return
 	}
-	for partition := range c.turns {
+	for turnSet := range c.turns {
 		var bus []uint16
 		var weights []int
 		for bu := range c.bus {
-			if int(c.partitionOf[bu]) == partition && !c.bus[bu].excluded {
+			if int(c.turnSetOf[bu]) == turnSet && !c.bus[bu].excluded {
 				bus, weights = append(bus, uint16(bu)), append(weights, c.ratio[bu])
 			}
 		}
-		c.turns[partition], c.at[1+partition] = spread(bus, weights), 0
+		c.turns[turnSet], c.nextTurn[1+turnSet] = spreadTurns(bus, weights), 0
 	}
 }
 
-// draw chooses the next cycle, in which each builder unit stands at most once. It returns how many there are, and why
+// drawCycle chooses the next cycle, in which each builder unit stands at most once. It returns how many there are, and why
 // not more.
-func (c *chooser) draw() (int, verdict) {
-	copy(c.kept, c.at)
-	c.picks, c.passed = c.picks[:0], c.passed[:0]
-	c.number++
-	why := again
+func (c *chooser) drawCycle() (int, verdict) {
+	copy(c.savedTurns, c.nextTurn)
+	c.picks, c.passes = c.picks[:0], c.passes[:0]
+	c.drawNumber++
+	why := alreadyInCycle
 	for len(c.picks) < len(c.bus) {
 		p, v := c.choose()
 		if v != chosen {
 			why = v
 			break
 		}
-		c.move(&p)
-		c.stands[p.bu], c.entered[p.group] = c.number, c.number
+		c.advanceTurns(&p)
+		c.lastDrawOfBU[p.bu], c.lastDrawOfGroup[p.group] = c.drawNumber, c.drawNumber
 		c.picks = append(c.picks, p)
 	}
-	copy(c.at, c.kept)
+	copy(c.nextTurn, c.savedTurns)
 	return len(c.picks), why
 }
 
-// settle makes the first n choices of the last draw true, n at least 1.
-func (c *chooser) settle(n int, total *Counters) []pick {
+// commitPicks makes the first n choices of the last draw true, n at least 1.
+func (c *chooser) commitPicks(n int, total *Counters) []pick {
 	for i := range c.picks[:n] {
-		c.move(&c.picks[i])
+		c.advanceTurns(&c.picks[i])
 	}
-	for _, p := range c.passed[:c.picks[n-1].passed] {
+	for _, p := range c.passes[:c.picks[n-1].passes] {
 		if p.group {
-			c.groups.running[p.index].Skips++
+			c.groups.registers[p.index].Skips++
 			total.GroupSkips++
 			continue
 		}
-		c.bus[p.index].count.Skips++
+		c.bus[p.index].counters.Skips++
 		total.Skips++
 	}
 	return c.picks[:n]
 }
 
-// move gives the turns to those after the pick.
-func (c *chooser) move(p *pick) {
-	c.at[0], c.at[1+int(p.partition)], c.at[1+c.partitions+int(p.group)] = p.at[0], p.at[1], p.at[2]
+// advanceTurns gives the turns to those after the pick.
+func (c *chooser) advanceTurns(p *pick) {
+	c.nextTurn[0], c.nextTurn[1+int(p.turnSet)], c.nextTurn[1+c.turnSets+int(p.group)] = p.nextTurn[0], p.nextTurn[1], p.nextTurn[2]
 }
 
-// choose finds the builder unit for one more MEP of the draw. The turns end with the partition that had the last MEP:
+// choose finds the builder unit for one more FirstMEP of the draw. The turns end with the partition that had the last FirstMEP:
 // it has the next one only where no other has an active builder unit. Whoever passes over a column looks for a
 // destination in another one, and is granted it "only if it resides in a different column than the last one that was
 // used" (TagNet-farm §III.B.2, figure III-6).
 func (c *chooser) choose() (p pick, worst verdict) {
-	for partition, left := int(c.at[0]), c.partitions; left > 0; left-- {
-		if left == 1 && worst > nobody {
+	for turnSet, remaining := int(c.nextTurn[0]), c.turnSets; remaining > 0; remaining-- {
+		if remaining == 1 && worst > noActiveBU {
 			break
 		}
-		after := partition + 1
-		if after == c.partitions {
+		after := turnSet + 1
+		if after == c.turnSets {
 			after = 0
 		}
-		v := c.inPartition(partition, &p)
+		v := c.pickInTurnSet(turnSet, &p)
 		if v >= chosen {
-			p.partition, p.at[0], p.passed = uint16(partition), uint32(after), len(c.passed)
+			p.turnSet, p.nextTurn[0], p.passes = uint16(turnSet), uint32(after), len(c.passes)
 			return p, v
 		}
-		worst, partition = max(worst, v), after
+		worst, turnSet = max(worst, v), after
 	}
 	return p, worst
 }
 
-// inPartition finds the builder unit in a partition.
-func (c *chooser) inPartition(partition int, p *pick) verdict {
-	switch c.next {
+// pickInTurnSet finds the builder unit in a partition.
+func (c *chooser) pickInTurnSet(turnSet int, p *pick) verdict {
+	switch c.turnOrder {
 	case ByRatio:
-		return c.byRatio(partition, p)
+		return c.pickByRatio(turnSet, p)
 	case ByDemand:
-		return c.byDemand(partition, p)
+		return c.pickByDemand(turnSet, p)
 	}
-	return c.byTurns(partition, p)
+	return c.pickRoundRobin(turnSet, p)
 }
 
-// byTurns gives the turn to the groups of a partition one after the other.
-func (c *chooser) byTurns(partition int, p *pick) (worst verdict) {
-	order := c.turns[partition]
-	for at, left := int(c.at[1+partition]), len(order); left > 0; left-- {
+// pickRoundRobin gives the turn to the groups of a partition one after the other.
+func (c *chooser) pickRoundRobin(turnSet int, p *pick) (worst verdict) {
+	order := c.turns[turnSet]
+	for at, remaining := int(c.nextTurn[1+turnSet]), len(order); remaining > 0; remaining-- {
 		group := order[at]
 		if at++; at == len(order) {
 			at = 0
 		}
-		v := c.enter(group)
+		v := c.checkGroup(group)
 		if v == chosen {
-			v = c.member(group, p)
+			v = c.pickMember(group, p)
 		}
 		if v >= chosen {
-			p.group, p.at[1] = group, uint32(at)
+			p.group, p.nextTurn[1] = group, uint32(at)
 			return v
 		}
 		worst = max(worst, v)
@@ -236,33 +236,33 @@ func (c *chooser) byTurns(partition int, p *pick) (worst verdict) {
 	return worst
 }
 
-// enter tells whether a group whose turn it is may take an event.
-func (c *chooser) enter(group uint16) verdict {
+// checkGroup tells whether a group whose turn it is may take an event.
+func (c *chooser) checkGroup(group uint16) verdict {
 	switch {
-	case c.groups.of == nil:
+	case c.groups.groupOf == nil:
 		return chosen
-	case c.entered[group] == c.number:
-		return again
+	case c.lastDrawOfGroup[group] == c.drawNumber:
+		return alreadyInCycle
 	case !c.groups.busy(group):
 		return chosen
-	case c.busy == Wait:
-		return heldGroup
+	case c.busyGroupPolicy == Wait:
+		return waitsForGroup
 	}
-	c.passed = append(c.passed, pass{index: group, group: true})
-	return noGroup
+	c.passes = append(c.passes, lostTurn{index: group, group: true})
+	return noIdleGroup
 }
 
-// member gives the turn to the builder units of a group one after the other.
-func (c *chooser) member(group uint16, p *pick) (worst verdict) {
+// pickMember gives the turn to the builder units of a group one after the other.
+func (c *chooser) pickMember(group uint16, p *pick) (worst verdict) {
 	members := c.members[group]
-	for at, left := int(c.at[1+c.partitions+int(group)]), len(members); left > 0; left-- {
+	for at, remaining := int(c.nextTurn[1+c.turnSets+int(group)]), len(members); remaining > 0; remaining-- {
 		bu := members[at]
 		if at++; at == len(members) {
 			at = 0
 		}
-		v := c.slot(bu)
+		v := c.checkSlot(bu)
 		if v >= chosen {
-			p.bu, p.at[2] = bu, uint32(at)
+			p.bu, p.nextTurn[2] = bu, uint32(at)
 			return v
 		}
 		worst = max(worst, v)
@@ -270,37 +270,37 @@ func (c *chooser) member(group uint16, p *pick) (worst verdict) {
 	return worst
 }
 
-// slot tells whether a builder unit whose turn it is may take an event.
-func (c *chooser) slot(bu uint16) verdict {
+// checkSlot tells whether a builder unit whose turn it is may take an event.
+func (c *chooser) checkSlot(bu uint16) verdict {
 	b := &c.bus[bu]
 	switch {
 	case b.excluded:
-		return nobody
-	case c.stands[bu] == c.number:
-		return again
+		return noActiveBU
+	case c.lastDrawOfBU[bu] == c.drawNumber:
+		return alreadyInCycle
 	case b.free.len() > 0:
 		return chosen
-	case c.empty == Wait:
-		return heldSlot
+	case c.noSlotPolicy == Wait:
+		return waitsForSlot
 	}
-	c.passed = append(c.passed, pass{index: bu})
-	return noSlot
+	c.passes = append(c.passes, lostTurn{index: bu})
+	return noFreeSlot
 }
 
-// byRatio gives the turn to the builder units of a partition as their table has it.
-func (c *chooser) byRatio(partition int, p *pick) (worst verdict) {
-	order := c.turns[partition]
-	for at, left := int(c.at[1+partition]), len(order); left > 0; left-- {
+// pickByRatio gives the turn to the builder units of a partition as their table has it.
+func (c *chooser) pickByRatio(turnSet int, p *pick) (worst verdict) {
+	order := c.turns[turnSet]
+	for at, remaining := int(c.nextTurn[1+turnSet]), len(order); remaining > 0; remaining-- {
 		bu := order[at]
 		if at++; at == len(order) {
 			at = 0
 		}
-		v := c.enter(c.groupOf[bu])
+		v := c.checkGroup(c.groupOf[bu])
 		if v == chosen {
-			v = c.slot(bu)
+			v = c.checkSlot(bu)
 		}
 		if v >= chosen {
-			p.bu, p.group, p.at[1], p.at[2] = bu, c.groupOf[bu], uint32(at), 0
+			p.bu, p.group, p.nextTurn[1], p.nextTurn[2] = bu, c.groupOf[bu], uint32(at), 0
 			return v
 		}
 		worst = max(worst, v)
@@ -308,64 +308,64 @@ func (c *chooser) byRatio(partition int, p *pick) (worst verdict) {
 	return worst
 }
 
-// byDemand takes the group of a partition with the largest share of its slots free, and in it the builder unit with
+// pickByDemand takes the group of a partition with the largest share of its slots free, and in it the builder unit with
 // most; of equals the first in turn. By number alone a small group would be forgotten.
-func (c *chooser) byDemand(partition int, p *pick) verdict {
-	order, most, of, worst := c.turns[partition], 0, 1, nobody
-	for at, left := int(c.at[1+partition]), len(order); left > 0; left-- {
+func (c *chooser) pickByDemand(turnSet int, p *pick) verdict {
+	order, most, ofActive, worst := c.turns[turnSet], 0, 1, noActiveBU
+	for at, remaining := int(c.nextTurn[1+turnSet]), len(order); remaining > 0; remaining-- {
 		group := order[at]
 		if at++; at == len(order) {
 			at = 0
 		}
-		free, active := c.demand(group)
+		free, active := c.groupDemand(group)
 		switch {
 		case active == 0:
-		case c.entered[group] == c.number && c.groups.of != nil || c.groups.busy(group):
-			worst = max(worst, noGroup)
+		case c.lastDrawOfGroup[group] == c.drawNumber && c.groups.groupOf != nil || c.groups.busy(group):
+			worst = max(worst, noIdleGroup)
 		case free == 0:
-			worst = max(worst, noSlot)
-		case free*of > most*active:
-			most, of, p.group, p.at[1] = free, active, group, uint32(at)
+			worst = max(worst, noFreeSlot)
+		case free*ofActive > most*active:
+			most, ofActive, p.group, p.nextTurn[1] = free, active, group, uint32(at)
 		}
 	}
 	if most == 0 {
 		return worst
 	}
 	members, best := c.members[p.group], 0
-	for at, left := int(c.at[1+c.partitions+int(p.group)]), len(members); left > 0; left-- {
+	for at, remaining := int(c.nextTurn[1+c.turnSets+int(p.group)]), len(members); remaining > 0; remaining-- {
 		bu := members[at]
 		if at++; at == len(members) {
 			at = 0
 		}
-		if free := c.free(bu); free > best {
-			best, p.bu, p.at[2] = free, bu, uint32(at)
+		if free := c.freeSlots(bu); free > best {
+			best, p.bu, p.nextTurn[2] = free, bu, uint32(at)
 		}
 	}
-	if c.stands[p.bu] == c.number {
-		return again
+	if c.lastDrawOfBU[p.bu] == c.drawNumber {
+		return alreadyInCycle
 	}
 	return chosen
 }
 
-// demand is how many free slots a group has, and how many active builder units.
-func (c *chooser) demand(group uint16) (free, active int) {
+// groupDemand is how many free slots a group has, and how many active builder units.
+func (c *chooser) groupDemand(group uint16) (free, active int) {
 	for _, bu := range c.members[group] {
 		if !c.bus[bu].excluded {
 			active++
 		}
-		free += c.free(bu)
+		free += c.freeSlots(bu)
 	}
 	return free, active
 }
 
-// free is how many free slots a builder unit has beside the one it was given in this draw.
-func (c *chooser) free(bu uint16) int {
+// freeSlots is how many free slots a builder unit has beside the one it was given in this draw.
+func (c *chooser) freeSlots(bu uint16) int {
 	b := &c.bus[bu]
 	if b.excluded {
 		return 0
 	}
 	n := b.free.len()
-	if c.stands[bu] == c.number {
+	if c.lastDrawOfBU[bu] == c.drawNumber {
 		n--
 	}
 	return n

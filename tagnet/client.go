@@ -24,7 +24,7 @@ type Scope struct {
 	Term Term   // of a control; units have none
 }
 
-func (s Scope) wire() *tagnetv1.Scope {
+func (s Scope) message() *tagnetv1.Scope {
 	return &tagnetv1.Scope{
 		Protocol: protocolVersion,
 		Run:      s.Run,
@@ -38,18 +38,18 @@ func (s Scope) wire() *tagnetv1.Scope {
 // errClosed is the error of a client that has been closed by its owner.
 var errClosed = errors.New("tagnet: the client is closed")
 
-// conversation is what the two clients have in common. It takes a stream, and another one when that breaks:
+// clientSession is what the two clients have in common. It takes a stream, and another one when that breaks:
 //
 //  1. main: opens a stream, receives until it ends, and decides what then. (sequential)
 //  2. send: one goroutine per stream; it begins when the server has answered, and what it sends again depends on that
 //     answer.
-type conversation struct {
+type clientSession struct {
 	// Immutable after the client is made.
 
-	unit   string
-	number uint64 // of the conversation
-	cancel context.CancelFunc
-	owned  io.Closer // the connection, if the client dialled it
+	unit      string
+	number    uint64 // of the conversation
+	cancel    context.CancelFunc
+	ownedConn io.Closer // the connection, if the client dialled it
 
 	answered chan struct{} // closed at the server's first message
 	ended    chan struct{} // closed by end
@@ -61,22 +61,22 @@ type conversation struct {
 	err error      // why it ended; io.EOF: drained
 }
 
-// side is what a kind of unit does with a stream. Its methods are called by the goroutine that has the stage's name
+// streamHandler is what a kind of unit does with a stream. Its methods are called by the goroutine that has the stage's name
 // above.
-type side interface {
+type streamHandler interface {
 	// open makes a stream and says who attaches, and what it has had. What was not acknowledged is to be sent again.
 	open(ctx context.Context, scope *tagnetv1.Scope, opts ...grpc.CallOption) error
 	// send sends what there is to send. On error the receiver learns why.
 	send() error
 	// receive takes messages until the stream ends, and returns why: io.EOF only after the view was drained. heard is
 	// to be called when the first message has been taken.
-	receive(heard func()) error
-	// over is called when nothing more will be received.
-	over()
+	receive(onAnswer func()) error
+	// finish is called when nothing more will be received.
+	finish()
 }
 
 // end records why the conversation is over, the first reason only, and stops it.
-func (c *conversation) end(err error) {
+func (c *clientSession) end(err error) {
 	c.mu.Lock()
 	first := c.err == nil
 	if first {
@@ -91,10 +91,10 @@ func (c *conversation) end(err error) {
 
 // Done is closed when the conversation has ended; Err tells why. One whose stream has broken goes on while it may be
 // resumed.
-func (c *conversation) Done() <-chan struct{} { return c.ended }
+func (c *clientSession) Done() <-chan struct{} { return c.ended }
 
 // Err is nil while the conversation lives, io.EOF after the view was drained, else as in RUClient.Next.
-func (c *conversation) Err() error {
+func (c *clientSession) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
@@ -102,18 +102,18 @@ func (c *conversation) Err() error {
 
 // Close ends the conversation and waits for its goroutines. Next then returns errClosed once the batches that had come
 // in are taken.
-func (c *conversation) Close() error {
+func (c *clientSession) Close() error {
 	c.end(errClosed)
 	c.wg.Wait()
-	if c.owned != nil {
-		return c.owned.Close()
+	if c.ownedConn != nil {
+		return c.ownedConn.Close()
 	}
 	return nil
 }
 
-// detached gives a context that keeps ctx's values, but ends only by cancel: a handshake's deadline is not the
+// detachContext gives a context that keeps ctx's values, but ends only by cancel: a handshake's deadline is not the
 // stream's.
-func detached(ctx context.Context) (context.Context, context.CancelFunc) {
+func detachContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithCancel(context.WithoutCancel(ctx))
 }
 
@@ -133,24 +133,24 @@ func ServerOptions() []grpc.ServerOption {
 // How a client comes back to a server whose connection broke: the tries must be many within DefaultResume, and gRPC
 // waits a second after the first one if it is not told otherwise.
 const (
-	firstPause   = 25 * time.Millisecond
-	longestPause = 250 * time.Millisecond
-	connectTime  = 5 * time.Second // with the handshake, on a busy machine
+	minRetryDelay  = 25 * time.Millisecond
+	maxRetryDelay  = 250 * time.Millisecond
+	connectTimeout = 5 * time.Second // with the handshake, on a busy machine
 )
 
-// Reconnecting is for a connection that is made again soon after it broke. To connect may take 5 s, or atLeast if that
+// WithReconnect is for a connection that is made again soon after it broke. To connect may take 5 s, or atLeast if that
 // is more. Clients have it with 0 unless they are given another.
-func Reconnecting(atLeast time.Duration) grpc.DialOption {
-	pause := backoff.DefaultConfig
-	pause.BaseDelay, pause.MaxDelay = firstPause, longestPause
-	return grpc.WithConnectParams(grpc.ConnectParams{Backoff: pause, MinConnectTimeout: max(connectTime, atLeast)})
+func WithReconnect(minTimeout time.Duration) grpc.DialOption {
+	retry := backoff.DefaultConfig
+	retry.BaseDelay, retry.MaxDelay = minRetryDelay, maxRetryDelay
+	return grpc.WithConnectParams(grpc.ConnectParams{Backoff: retry, MinConnectTimeout: max(connectTimeout, minTimeout)})
 }
 
 // dial makes a connection for a client that owns it.
 func dial[C any](target string, opts []grpc.DialOption, use func(*grpc.ClientConn) (C, error)) (C, error) {
-	own := []grpc.DialOption{grpc.WithInitialWindowSize(streamWindow), grpc.WithInitialConnWindowSize(connWindow),
-		Reconnecting(0)}
-	conn, err := grpc.NewClient(target, append(own, opts...)...)
+	defaults := []grpc.DialOption{grpc.WithInitialWindowSize(streamWindow), grpc.WithInitialConnWindowSize(connWindow),
+		WithReconnect(0)}
+	conn, err := grpc.NewClient(target, append(defaults, opts...)...)
 	if err != nil {
 		var none C
 		return none, &GoneError{Unit: target, Err: err}
@@ -164,22 +164,22 @@ func dial[C any](target string, opts []grpc.DialOption, use func(*grpc.ClientCon
 
 // attach starts the conversation's goroutine and waits until the server has answered, the conversation has ended, or
 // ctx has. The first stream may wait for a connection, which ctx bounds and the stream's own context does not.
-func (c *conversation) attach(ctx context.Context, scope Scope, s side) error {
-	streamCtx, cancel := detached(ctx)
+func (c *clientSession) attach(ctx context.Context, scope Scope, s streamHandler) error {
+	streamCtx, cancel := detachContext(ctx)
 	c.unit, c.cancel, c.number = scope.Name, cancel, max(1, rand.Uint64())
 	c.answered, c.ended, c.wake = make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
 	c.wg.Go(func() {
-		defer s.over()
-		c.end(clientError(c.unit, c.talk(streamCtx, scope, s)))
+		defer s.finish()
+		c.end(clientError(c.unit, c.runStreams(streamCtx, scope, s)))
 	})
-	if err := c.handshake(ctx); err != nil {
+	if err := c.awaitAnswer(ctx); err != nil {
 		_ = c.Close() // err tells more
 		return err
 	}
 	return nil
 }
 
-func (c *conversation) handshake(ctx context.Context) error {
+func (c *clientSession) awaitAnswer(ctx context.Context) error {
 	select {
 	case <-c.answered:
 		return nil
@@ -190,19 +190,19 @@ func (c *conversation) handshake(ctx context.Context) error {
 	}
 }
 
-// talk takes one stream after the other until the conversation is over, and returns why. One that broke before the
+// runStreams takes one stream after the other until the conversation is over, and returns why. One that broke before the
 // server had ever answered is not resumed: whoever attaches is told.
-func (c *conversation) talk(ctx context.Context, scope Scope, s side) error {
-	wire := scope.wire()
+func (c *clientSession) runStreams(ctx context.Context, scope Scope, s streamHandler) error {
+	wire := scope.message()
 	wire.Conversation = c.number
-	_, err := c.stream(ctx, wire, s, 0)
+	_, err := c.runStream(ctx, wire, s, 0)
 	if !isClosed(c.answered) {
 		return err
 	}
 	var pause time.Duration
 	for broke := time.Now(); resumable(err); {
-		left := DefaultResume - time.Since(broke)
-		if left <= 0 {
+		remaining := DefaultResume - time.Since(broke)
+		if remaining <= 0 {
 			return err
 		}
 		select {
@@ -210,13 +210,13 @@ func (c *conversation) talk(ctx context.Context, scope Scope, s side) error {
 			return ctx.Err()
 		case <-time.After(pause):
 		}
-		heard, again := c.stream(ctx, wire, s, left)
-		if heard {
-			broke, pause = time.Now(), firstPause
+		answered, again := c.runStream(ctx, wire, s, remaining)
+		if answered {
+			broke, pause = time.Now(), minRetryDelay
 		} else {
-			pause = min(max(2*pause, firstPause), longestPause)
+			pause = min(max(2*pause, minRetryDelay), maxRetryDelay)
 		}
-		if heard || !resumable(again) {
+		if answered || !resumable(again) {
 			err = again // else what broke the stream tells more than why the last try to resume it failed
 		}
 	}
@@ -236,9 +236,9 @@ func resumable(err error) bool {
 	return true
 }
 
-// stream takes one stream to its end, and tells whether the server has answered on it. A stream that resumes the
+// runStream takes one stream to its end, and tells whether the server has answered on it. A stream that resumes the
 // conversation may take so long to be answered; 0 is the first one.
-func (c *conversation) stream(ctx context.Context, scope *tagnetv1.Scope, s side, within time.Duration) (heard bool,
+func (c *clientSession) runStream(ctx context.Context, scope *tagnetv1.Scope, s streamHandler, within time.Duration) (answered bool,
 	err error) {
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()
@@ -257,7 +257,7 @@ func (c *conversation) stream(ctx context.Context, scope *tagnetv1.Scope, s side
 	var sender sync.WaitGroup
 	sender.Go(func() { c.sendAll(ctx, s, first) })
 	err = s.receive(func() {
-		heard = true
+		answered = true
 		if late != nil {
 			late.Stop()
 		}
@@ -268,14 +268,14 @@ func (c *conversation) stream(ctx context.Context, scope *tagnetv1.Scope, s side
 	})
 	cut()
 	sender.Wait()
-	return heard, err
+	return answered, err
 }
 
 // sendAll sends whatever there is, from the server's first answer to the end of the stream.
-func (c *conversation) sendAll(ctx context.Context, s side, first <-chan struct{}) {
+func (c *clientSession) sendAll(ctx context.Context, s streamHandler, first <-chan struct{}) {
 	select {
 	case <-first:
-		poke(c.wake) // what was not acknowledged
+		notify(c.wake) // what was not acknowledged
 	case <-ctx.Done():
 		return
 	}
@@ -291,9 +291,9 @@ func (c *conversation) sendAll(ctx context.Context, s side, first <-chan struct{
 	}
 }
 
-// ending is what Recv said at the end of a stream. The stream may end in peace only after the view was drained, and
+// streamEndError is what Recv said at the end of a stream. The stream may end in peace only after the view was drained, and
 // once that was said it does not matter how it ends.
-func (c *conversation) ending(err error, drained bool) error {
+func (c *clientSession) streamEndError(err error, drained bool) error {
 	switch {
 	case drained:
 		return io.EOF

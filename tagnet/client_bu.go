@@ -18,33 +18,33 @@ const maxEntriesPerMessage = 1536
 // breaks is resumed: what the scheduler has not acknowledged is told again, and counts once. Close loses entries that
 // are not acknowledged: Flush first.
 type BUClient struct {
-	conversation
+	clientSession
 
-	service tagnetv1.TagNetClient
-	stream  tagnetv1.TagNet_FeedbackClient
-	slots   int
-	began   time.Time
-	absent  func([]Absence)
+	service    tagnetv1.TagNetClient
+	stream     tagnetv1.TagNet_FeedbackClient
+	slots      int
+	began      time.Time
+	onAbsences func([]Absence)
 
 	draining chan struct{} // closed by the receiver when it has heard so
 
-	scratch []heldFeedback // of the sender
-	drained bool           // the receiver has heard so
-	seen    int            // absences on the present stream, by the receiver
-	heard   int            // absences that absent was told
+	scratch          []queuedFeedback // of the sender
+	drained          bool             // the receiver has heard so
+	absencesOnStream int              // absences on the present stream, by the receiver
+	absencesReported int              // absences that absent was told
 
 	queue struct {
-		mu      sync.Mutex // guards the rest
-		out     outbox[heldFeedback]
-		moved   chan struct{} // closed when more is acknowledged; nil if nobody waits
-		flushes int           // calls of Flush that wait
-		asked   uint64        // entries whose acknowledgement was asked for on the present stream
-		knows   uint64        // absences that the unit goes by
-		told    uint64        // those of them that the scheduler was told of on the present stream
+		mu              sync.Mutex // guards the rest
+		out             outbox[queuedFeedback]
+		ackAdvanced     chan struct{} // closed when more is acknowledged; nil if nobody waits
+		flushes         int           // calls of Flush that wait
+		ackRequested    uint64        // entries whose acknowledgement was asked for on the present stream
+		appliedAbsences uint64        // absences that the unit goes by
+		absencesSent    uint64        // those of them that the scheduler was told of on the present stream
 	}
 }
 
-type heldFeedback struct {
+type queuedFeedback struct {
 	Feedback
 	since time.Duration // from BUClient.began
 }
@@ -52,12 +52,12 @@ type heldFeedback struct {
 // DialBU connects to the scheduler and attaches as a builder unit with a number of slots, all free. absent is told,
 // on the receiving goroutine, which readout units have gone or come back, each change once in a conversation; when it
 // has returned the builder unit goes by that. Nil: it does not matter to the builder unit. Otherwise it is like DialRU.
-func DialBU(ctx context.Context, target string, scope Scope, slots int, absent func([]Absence),
+func DialBU(ctx context.Context, target string, scope Scope, slots int, onAbsences func([]Absence),
 	opts ...grpc.DialOption) (*BUClient, error) {
 	return dial(target, opts, func(conn *grpc.ClientConn) (*BUClient, error) {
-		c, err := newBUClient(ctx, conn, scope, slots, absent)
+		c, err := newBUClient(ctx, conn, scope, slots, onAbsences)
 		if err == nil {
-			c.owned = conn
+			c.ownedConn = conn
 		}
 		return c, err
 	})
@@ -65,13 +65,13 @@ func DialBU(ctx context.Context, target string, scope Scope, slots int, absent f
 
 // newBUClient is DialBU over a connection that stays the caller's.
 func newBUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope, slots int,
-	absent func([]Absence)) (*BUClient, error) {
+	onAbsences func([]Absence)) (*BUClient, error) {
 	c := &BUClient{
-		service:  tagnetv1.NewTagNetClient(conn),
-		slots:    slots,
-		began:    time.Now(),
-		absent:   absent,
-		draining: make(chan struct{}),
+		service:    tagnetv1.NewTagNetClient(conn),
+		slots:      slots,
+		began:      time.Now(),
+		onAbsences: onAbsences,
+		draining:   make(chan struct{}),
 	}
 	if err := c.attach(ctx, scope, c); err != nil {
 		return nil, err
@@ -79,34 +79,34 @@ func newBUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope
 	return c, nil
 }
 
-// Draining is closed when the scheduler has said that it issues no MEP that was not issued before: the run ends.
+// Draining is closed when the scheduler has said that it issues no FirstMEP that was not issued before: the run ends.
 func (c *BUClient) Draining() <-chan struct{} { return c.draining }
 
-// Feedback returns slots. Entries wait in order until the stream takes them, and go together then; it does not block.
+// SendFeedback returns slots. Entries wait in order until the stream takes them, and go together then; it does not block.
 // A slot can wait only once, so it fails if more entries wait than there are slots. Other errors are the cause of the
 // conversation's end, as in RUClient.Next. An entry is kept until the scheduler has acknowledged it.
-func (c *BUClient) Feedback(entries ...Feedback) error {
-	err := c.Hold(entries...)
+func (c *BUClient) SendFeedback(entries ...Feedback) error {
+	err := c.QueueFeedback(entries...)
 	if err == nil {
-		poke(c.wake)
+		notify(c.wake)
 	}
 	return err
 }
 
-// Hold is Feedback that lets the entries wait for the next ones given to Feedback, to go with them.
-func (c *BUClient) Hold(entries ...Feedback) error {
+// QueueFeedback is Feedback that lets the entries wait for the next ones given to Feedback, to go with them.
+func (c *BUClient) QueueFeedback(entries ...Feedback) error {
 	if err := c.Err(); err != nil {
 		return err
 	}
 	since := time.Since(c.began)
 	q := &c.queue
 	q.mu.Lock()
-	if n := q.out.waiting() + len(entries); n > c.slots {
+	if n := q.out.unsent() + len(entries); n > c.slots {
 		q.mu.Unlock()
 		return fmt.Errorf("tagnet: %s has %d outcomes to tell and only %d slots", c.unit, n, c.slots)
 	}
 	for i := range entries {
-		e := q.out.next()
+		e := q.out.add()
 		e.Feedback, e.since = entries[i], since
 	}
 	q.mu.Unlock()
@@ -117,28 +117,28 @@ func (c *BUClient) Hold(entries ...Feedback) error {
 func (c *BUClient) Flush(ctx context.Context) error {
 	q := &c.queue
 	q.mu.Lock()
-	upTo := q.out.given()
+	upTo := q.out.total()
 	q.flushes++
 	defer func() { // mu is not held
 		q.mu.Lock()
 		q.flushes--
 		q.mu.Unlock()
 	}()
-	poke(c.wake)
+	notify(c.wake)
 	for q.out.acked < upTo {
-		if q.moved == nil {
-			q.moved = make(chan struct{})
+		if q.ackAdvanced == nil {
+			q.ackAdvanced = make(chan struct{})
 		}
-		moved := q.moved
+		advanced := q.ackAdvanced
 		q.mu.Unlock()
 		select {
-		case <-moved:
+		case <-advanced:
 		case <-c.ended:
 			// The last acknowledgement may have come in just before the end.
 			q.mu.Lock()
-			told := q.out.acked >= upTo
+			done := q.out.acked >= upTo
 			q.mu.Unlock()
-			if told {
+			if done {
 				return nil
 			}
 			return c.Err()
@@ -152,35 +152,35 @@ func (c *BUClient) Flush(ctx context.Context) error {
 }
 
 func (c *BUClient) open(ctx context.Context, scope *tagnetv1.Scope, opts ...grpc.CallOption) (err error) {
-	first := c.opening(scope)
+	first := c.openingMessage(scope)
 	if c.stream, err = c.service.Feedback(ctx, opts...); err != nil {
 		return err
 	}
 	return c.stream.Send(first)
 }
 
-// opening is the first message of a stream.
-func (c *BUClient) opening(scope *tagnetv1.Scope) *tagnetv1.FeedbackBatch {
+// openingMessage is the first message of a stream.
+func (c *BUClient) openingMessage(scope *tagnetv1.Scope) *tagnetv1.FeedbackBatch {
 	c.queue.mu.Lock()
 	defer c.queue.mu.Unlock()
 	c.queue.out.rewind()
-	c.queue.asked, c.queue.told = 0, 0
+	c.queue.ackRequested, c.queue.absencesSent = 0, 0
 	return &tagnetv1.FeedbackBatch{Scope: scope, SlotCount: uint32(c.slots)}
 }
 
-func (c *BUClient) over() {}
+func (c *BUClient) finish() {}
 
 func (c *BUClient) send() error {
 	for {
-		first, entries := c.take()
-		knows, news := c.knows()
-		if len(entries) == 0 && !news && !c.ask(first) {
+		first, entries := c.takeEntries()
+		applied, news := c.appliedAbsences()
+		if len(entries) == 0 && !news && !c.requestAck(first) {
 			return nil
 		}
-		m := c.message(entries) // without entries or news it asks for an acknowledgement
+		m := c.packEntries(entries) // without entries or news it asks for an acknowledgement
 		m.First = first
 		if news {
-			m.Absent = knows
+			m.Absent = applied
 		}
 		if err := c.stream.Send(m); err != nil {
 			return err
@@ -188,38 +188,38 @@ func (c *BUClient) send() error {
 	}
 }
 
-// take is what goes into the next message. It is valid until the next call.
-func (c *BUClient) take() (first uint64, entries []heldFeedback) {
+// takeEntries is what goes into the next message. It is valid until the next call.
+func (c *BUClient) takeEntries() (first uint64, entries []queuedFeedback) {
 	c.queue.mu.Lock()
 	defer c.queue.mu.Unlock()
-	first, c.scratch = c.queue.out.take(c.scratch, maxEntriesPerMessage)
+	first, c.scratch = c.queue.out.claim(c.scratch, maxEntriesPerMessage)
 	return first, c.scratch
 }
 
-// knows is how many absences the unit goes by, and whether the scheduler is to be told.
-func (c *BUClient) knows() (n uint64, news bool) {
+// appliedAbsences is how many absences the unit goes by, and whether the scheduler is to be told.
+func (c *BUClient) appliedAbsences() (n uint64, news bool) {
 	q := &c.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	news = q.knows > q.told
-	q.told = q.knows
-	return q.knows, news
+	news = q.appliedAbsences > q.absencesSent
+	q.absencesSent = q.appliedAbsences
+	return q.appliedAbsences, news
 }
 
-// ask tells whether to ask for an acknowledgement of the entries sent, which may else wait for more of them.
-func (c *BUClient) ask(sent uint64) bool {
+// requestAck tells whether to ask for an acknowledgement of the entries sent, which may else wait for more of them.
+func (c *BUClient) requestAck(sent uint64) bool {
 	q := &c.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.flushes == 0 || q.asked >= sent || q.out.acked >= sent {
+	if q.flushes == 0 || q.ackRequested >= sent || q.out.acked >= sent {
 		return false
 	}
-	q.asked = sent
+	q.ackRequested = sent
 	return true
 }
 
-// message packs entries. gRPC may look at a message after Send has returned, so each is its own.
-func (c *BUClient) message(entries []heldFeedback) *tagnetv1.FeedbackBatch {
+// packEntries packs entries. gRPC may look at a message after Send has returned, so each is its own.
+func (c *BUClient) packEntries(entries []queuedFeedback) *tagnetv1.FeedbackBatch {
 	n := len(entries)
 	m := &tagnetv1.FeedbackBatch{
 		Meps:     make([]uint64, n),
@@ -235,12 +235,12 @@ func (c *BUClient) message(entries []heldFeedback) *tagnetv1.FeedbackBatch {
 		m.HeldUs[i] = uint32(min((now - e.since).Microseconds(), 1<<32-1))
 		m.Outcomes[i] = byte(e.Outcome)
 	}
-	m.Events, m.HeldUs, m.Outcomes = once(m.Events), once(m.HeldUs), once(m.Outcomes)
+	m.Events, m.HeldUs, m.Outcomes = collapseEqual(m.Events), collapseEqual(m.HeldUs), collapseEqual(m.Outcomes)
 	return m
 }
 
-// once cuts a list whose elements are all the same to one, which then stands for all.
-func once[T comparable](list []T) []T {
+// collapseEqual cuts a list whose elements are all the same to one, which then stands for all.
+func collapseEqual[T comparable](list []T) []T {
 	for _, v := range list {
 		if v != list[0] {
 			return list
@@ -249,83 +249,83 @@ func once[T comparable](list []T) []T {
 	return list[:min(1, len(list))]
 }
 
-// at is element i of a list, or the one that stands for all.
-func at[T any](list []T, i int) T {
+// elementAt is element i of a list, or the one that stands for all.
+func elementAt[T any](list []T, i int) T {
 	if len(list) == 1 {
 		return list[0]
 	}
 	return list[i]
 }
 
-// fits tells that the lists of a message have as many elements as there are entries, or one where one may stand for
+// listsMatch tells that the lists of a message have as many elements as there are entries, or one where one may stand for
 // all.
-func fits(m *tagnetv1.FeedbackBatch) bool {
+func listsMatch(m *tagnetv1.FeedbackBatch) bool {
 	n := len(m.Meps)
 	one := func(k int) bool { return k == n || k == 1 && n > 0 }
 	return len(m.Slots) == n && one(len(m.Events)) && one(len(m.HeldUs)) && one(len(m.Outcomes))
 }
 
-// goBy takes absences, of which those that an earlier stream has told are known; false if they cannot be.
-func (c *BUClient) goBy(m *tagnetv1.FeedbackAck) bool {
-	all, ok := absencesOf(m.GetAbsent())
+// applyAbsences takes absences, of which those that an earlier stream has told are known; false if they cannot be.
+func (c *BUClient) applyAbsences(m *tagnetv1.FeedbackAck) bool {
+	all, ok := decodeAbsences(m.GetAbsent())
 	if !ok || len(all) == 0 {
 		return ok
 	}
-	before := c.seen
-	c.seen += len(all)
-	if c.seen <= c.heard {
+	before := c.absencesOnStream
+	c.absencesOnStream += len(all)
+	if c.absencesOnStream <= c.absencesReported {
 		return true
 	}
-	all = all[max(0, c.heard-before):]
-	c.heard = c.seen
-	if c.absent != nil {
-		c.absent(all)
+	all = all[max(0, c.absencesReported-before):]
+	c.absencesReported = c.absencesOnStream
+	if c.onAbsences != nil {
+		c.onAbsences(all)
 	}
 	c.queue.mu.Lock()
-	c.queue.knows = uint64(c.heard)
+	c.queue.appliedAbsences = uint64(c.absencesReported)
 	c.queue.mu.Unlock()
-	poke(c.wake)
+	notify(c.wake)
 	return true
 }
 
-func (c *BUClient) receive(heard func()) error {
-	c.seen = 0
+func (c *BUClient) receive(onAnswer func()) error {
+	c.absencesOnStream = 0
 	for {
 		m, err := c.stream.Recv()
 		if err != nil {
-			return c.ending(err, c.drained)
+			return c.streamEndError(err, c.drained)
 		}
 		state := State(m.GetState())
 		if c.drained = state == Drained; (c.drained || state == Draining) && !isClosed(c.draining) {
 			close(c.draining)
 		}
-		if !c.acknowledged(m) {
+		if !c.applyAck(m) {
 			return &protocolError{Unit: c.unit,
 				What: fmt.Sprintf("an acknowledgement of %d entries of feedback, which is not what it was told",
 					m.GetDone())}
 		}
-		if !c.goBy(m) {
+		if !c.applyAbsences(m) {
 			return &protocolError{Unit: c.unit,
 				What: fmt.Sprintf("%d words that are no absences of readout units", len(m.GetAbsent()))}
 		}
-		if heard != nil {
-			heard()
-			heard = nil
+		if onAnswer != nil {
+			onAnswer()
+			onAnswer = nil
 		}
 	}
 }
 
-// acknowledged takes a cumulative acknowledgement; false if it cannot be.
-func (c *BUClient) acknowledged(m *tagnetv1.FeedbackAck) bool {
+// applyAck takes a cumulative acknowledgement; false if it cannot be.
+func (c *BUClient) applyAck(m *tagnetv1.FeedbackAck) bool {
 	q := &c.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !q.out.ack(m.GetDone()) {
 		return false
 	}
-	if q.moved != nil {
-		close(q.moved)
-		q.moved = nil
+	if q.ackAdvanced != nil {
+		close(q.ackAdvanced)
+		q.ackAdvanced = nil
 	}
 	return true
 }

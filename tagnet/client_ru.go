@@ -16,7 +16,7 @@ import (
 // state.
 type Tokens struct {
 	Batch
-	Released uint64   // every MEP below has its final outcome, but those in HeldUp: its MFPs may be freed
+	Released uint64   // every FirstMEP below has its final outcome, but those in HeldUp: its MFPs may be freed
 	HeldUp   []uint64 // in order, to be read only: batches share it
 	State    State
 
@@ -24,8 +24,8 @@ type Tokens struct {
 	Withdrawn []Withdrawal // builder units that were excluded; they concern cycles of this batch, too
 
 	Cuts     []Cut     // which events further MEPs have, where the data are live
-	CutsOver bool      // and no MEP comes behind those told so far
-	Absent   []Absence // readout units that have gone or come back, likewise
+	CutsOver bool      // and no FirstMEP comes behind those told so far
+	Absences []Absence // readout units that have gone or come back, likewise
 }
 
 // RUClient is a readout unit's end of the token stream. A stream that breaks is resumed: Next goes on with the cycle
@@ -34,29 +34,29 @@ type Tokens struct {
 // Update may be called by any goroutine, Next by one. Tokens wait in gRPC's flow control while Next is not called: the
 // client keeps a bounded number of batches.
 type RUClient struct {
-	conversation
+	clientSession
 
-	service tagnetv1.TagNetClient
-	stream  tagnetv1.TagNet_TokensClient
-	onGone  func(role Role, unit int)
-	batches chan Tokens
+	service    tagnetv1.TagNetClient
+	stream     tagnetv1.TagNet_TokensClient
+	onUnitGone func(role Role, unit int)
+	batches    chan Tokens
 
 	// Owned by the main goroutine.
 
-	had     tagnetv1.Position // what has been received
-	held    []uint64          // MEPs that are held up
-	drained bool
-	cutEnd  uint64 // of the last cut
-	begun   bool   // the first batch is here
+	received tagnetv1.Position // what has been received
+	heldUp   []uint64          // MEPs that are held up
+	drained  bool
+	cutEnd   uint64 // of the last cut
+	started  bool   // the first batch is here
 
-	back Absence // written before the conversation is answered; zero unless the unit has come back
+	rejoin Absence // written before the conversation is answered; zero unless the unit has come back
 
 	latest struct {
-		mu       sync.Mutex // guards the rest
-		update   Update
-		reach    *Reach // replaced, never changed
-		returned outbox[Tag]
-		settled  outbox[uint64] // exclusions. They are few, and never acknowledged
+		mu                  sync.Mutex // guards the rest
+		update              Update
+		reach               *Reach // replaced, never changed
+		returned            outbox[Tag]
+		confirmedExclusions outbox[uint64] // exclusions. They are few, and never acknowledged
 	}
 }
 
@@ -65,17 +65,17 @@ type RUClient struct {
 // flight.
 const batchesAhead = 64
 
-// DialRU connects to the scheduler and attaches as a readout unit. onGone is told of every builder unit that is lost
+// DialRU connects to the scheduler and attaches as a readout unit. onUnitGone is told of every builder unit that is lost
 // for good, and of every readout unit that is excluded, on the receiving goroutine and before Next tells; nil: nobody
 // wants to know so early. Credentials are among
 // opts. ctx bounds the attaching, not the stream. The error is a *RemoteError if the scheduler refuses, a *GoneError if
 // it does not answer.
-func DialRU(ctx context.Context, target string, scope Scope, onGone func(role Role, unit int),
+func DialRU(ctx context.Context, target string, scope Scope, onUnitGone func(role Role, unit int),
 	opts ...grpc.DialOption) (*RUClient, error) {
 	return dial(target, opts, func(conn *grpc.ClientConn) (*RUClient, error) {
-		c, err := newRUClient(ctx, conn, scope, onGone)
+		c, err := newRUClient(ctx, conn, scope, onUnitGone)
 		if err == nil {
-			c.owned = conn
+			c.ownedConn = conn
 		}
 		return c, err
 	})
@@ -83,18 +83,18 @@ func DialRU(ctx context.Context, target string, scope Scope, onGone func(role Ro
 
 // newRUClient is DialRU over a connection that stays the caller's.
 func newRUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope,
-	onGone func(role Role, unit int),
+	onUnitGone func(role Role, unit int),
 ) (*RUClient, error) {
-	c := &RUClient{service: tagnetv1.NewTagNetClient(conn), onGone: onGone, batches: make(chan Tokens, batchesAhead)}
+	c := &RUClient{service: tagnetv1.NewTagNetClient(conn), onUnitGone: onUnitGone, batches: make(chan Tokens, batchesAhead)}
 	if err := c.attach(ctx, scope, c); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// Back is the return with which the unit takes part again: it has every MEP from that of the return on, the first cycle
+// RejoinPoint is the return with which the unit takes part again: it has every FirstMEP from that of the return on, the first cycle
 // that comes is that of the return, and Update counts events from there on. Zero: it takes part from the beginning.
-func (c *RUClient) Back() Absence { return c.back }
+func (c *RUClient) RejoinPoint() Absence { return c.rejoin }
 
 // Update tells what the unit holds. Updates are sent as fast as the stream takes them; one that has not been sent is
 // replaced by the next. It does not block and does not allocate. The error is the cause of the conversation's end;
@@ -103,7 +103,7 @@ func (c *RUClient) Update(u Update) error {
 	c.latest.mu.Lock()
 	c.latest.update = u
 	c.latest.mu.Unlock()
-	poke(c.wake)
+	notify(c.wake)
 	return c.Err()
 }
 
@@ -112,17 +112,17 @@ func (c *RUClient) ReportReach(r Reach) error {
 	c.latest.mu.Lock()
 	c.latest.reach = &r
 	c.latest.mu.Unlock()
-	poke(c.wake)
+	notify(c.wake)
 	return c.Err()
 }
 
-// Return gives a tag that has come round the ring back to the scheduler. Tags are sent in the order they are given,
+// ReturnTag gives a tag that has come round the ring back to the scheduler. Tags are sent in the order they are given,
 // each once. It does not block. The error is that of Update.
-func (c *RUClient) Return(t *Tag) error {
+func (c *RUClient) ReturnTag(t *Tag) error {
 	c.latest.mu.Lock()
 	c.latest.returned.push(*t)
 	c.latest.mu.Unlock()
-	poke(c.wake)
+	notify(c.wake)
 	return c.Err()
 }
 
@@ -130,9 +130,9 @@ func (c *RUClient) Return(t *Tag) error {
 // Tokens.Withdrawn told, from 0. Each is said once. It does not block. The error is that of Update.
 func (c *RUClient) ConfirmExclusion(exclusion uint64) error {
 	c.latest.mu.Lock()
-	c.latest.settled.push(exclusion)
+	c.latest.confirmedExclusions.push(exclusion)
 	c.latest.mu.Unlock()
-	poke(c.wake)
+	notify(c.wake)
 	return c.Err()
 }
 
@@ -162,37 +162,37 @@ func (c *RUClient) TryNext() (Tokens, bool) {
 }
 
 func (c *RUClient) open(ctx context.Context, scope *tagnetv1.Scope, opts ...grpc.CallOption) (err error) {
-	first := c.opening(scope)
+	first := c.openingMessage(scope)
 	if c.stream, err = c.service.Tokens(ctx, opts...); err != nil {
 		return err
 	}
 	return c.stream.Send(first)
 }
 
-// opening is the first message of a stream.
-func (c *RUClient) opening(scope *tagnetv1.Scope) *tagnetv1.RUUpdate {
+// openingMessage is the first message of a stream.
+func (c *RUClient) openingMessage(scope *tagnetv1.Scope) *tagnetv1.RUUpdate {
 	l := &c.latest
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.returned.rewind()
-	l.settled.rewind()
+	l.confirmedExclusions.rewind()
 	return &tagnetv1.RUUpdate{
 		Scope:  scope,
 		Read:   l.update.Read,
 		Events: l.update.Events,
 		End:    l.update.End,
 		Reach:  reachMessage(l.reach),
-		Had:    proto.CloneOf(&c.had),
+		Had:    proto.CloneOf(&c.received),
 	}
 }
 
-func (c *RUClient) over() { close(c.batches) }
+func (c *RUClient) finish() { close(c.batches) }
 
-func (c *RUClient) send() error { return c.stream.Send(c.message()) }
+func (c *RUClient) send() error { return c.stream.Send(c.updateMessage()) }
 
-// message is what there is to say now. gRPC may look at it after Send has returned, so each is its own, and so are
+// updateMessage is what there is to say now. gRPC may look at it after Send has returned, so each is its own, and so are
 // its lists.
-func (c *RUClient) message() *tagnetv1.RUUpdate {
+func (c *RUClient) updateMessage() *tagnetv1.RUUpdate {
 	l := &c.latest
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -203,37 +203,37 @@ func (c *RUClient) message() *tagnetv1.RUUpdate {
 		Reach:  reachMessage(l.reach),
 	}
 	var tags []Tag
-	m.ReturnedFirst, tags = l.returned.take(nil, math.MaxInt)
+	m.ReturnedFirst, tags = l.returned.claim(nil, math.MaxInt)
 	for i := range tags {
 		m.Returned = tags[i].AppendWords(m.Returned)
 	}
-	m.SettledFirst, m.Settled = l.settled.take(nil, math.MaxInt)
+	m.SettledFirst, m.Settled = l.confirmedExclusions.claim(nil, math.MaxInt)
 	return m
 }
 
-func (c *RUClient) receive(heard func()) error {
+func (c *RUClient) receive(onAnswer func()) error {
 	for {
 		m, err := c.stream.Recv()
 		if err != nil {
-			return c.ending(err, c.drained)
+			return c.streamEndError(err, c.drained)
 		}
-		t, what := c.take(m)
+		t, what := c.decode(m)
 		if what != "" {
 			return &protocolError{Unit: c.unit, What: what}
 		}
 		for _, w := range t.Withdrawn {
-			if w.Gone && c.onGone != nil {
-				c.onGone(Builder, int(w.BU))
+			if w.Gone && c.onUnitGone != nil {
+				c.onUnitGone(Builder, int(w.BU))
 			}
 		}
-		for ru, back := range latest(t.Absent) {
-			if !back && c.onGone != nil {
-				c.onGone(Readout, int(ru))
+		for ru, back := range rejoinedByRU(t.Absences) {
+			if !back && c.onUnitGone != nil {
+				c.onUnitGone(Readout, int(ru))
 			}
 		}
-		if heard != nil {
-			heard()
-			heard = nil
+		if onAnswer != nil {
+			onAnswer()
+			onAnswer = nil
 		}
 		select {
 		case c.batches <- t:
@@ -243,19 +243,19 @@ func (c *RUClient) receive(heard func()) error {
 	}
 }
 
-// take reads a message, and tells what is wrong with it.
-func (c *RUClient) take(m *tagnetv1.TokenBatch) (t Tokens, what string) {
+// decode reads a message, and tells what is wrong with it.
+func (c *RUClient) decode(m *tagnetv1.TokenBatch) (t Tokens, what string) {
 	t = tokensOf(m)
 	if m.GetHeldUp() != nil {
-		c.held = m.GetHeldUp().GetMeps()
+		c.heldUp = m.GetHeldUp().GetMeps()
 	}
-	t.HeldUp = c.held
-	c.begin(m)
-	if what = t.check(c.had.Cycles); what == "" {
-		what = t.ringOf(m)
+	t.HeldUp = c.heldUp
+	c.detectRejoin(m)
+	if what = t.check(c.received.Cycles); what == "" {
+		what = t.decodeTagRing(m)
 	}
 	if what == "" {
-		what = t.cutsOf(m, c.cutEnd)
+		what = t.decodeCuts(m, c.cutEnd)
 	}
 	if what != "" {
 		return t, what
@@ -266,28 +266,28 @@ func (c *RUClient) take(m *tagnetv1.TokenBatch) (t Tokens, what string) {
 	if !fits {
 		return t, fmt.Sprintf("an acknowledgement of %d tags, which is not what it was given back", m.GetReturned())
 	}
-	c.had.Cycles += uint64(t.Len())
-	c.had.Withdrawn += uint64(len(t.Withdrawn))
-	c.had.Tags += uint64(len(t.Tags))
-	c.had.Cuts += uint64(len(t.Cuts))
+	c.received.Cycles += uint64(t.Len())
+	c.received.Withdrawn += uint64(len(t.Withdrawn))
+	c.received.Tags += uint64(len(t.Tags))
+	c.received.Cuts += uint64(len(t.Cuts))
 	if n := len(t.Cuts); n > 0 {
 		c.cutEnd = t.Cuts[n-1].end()
 	}
-	c.had.Absent += uint64(len(t.Absent))
+	c.received.Absent += uint64(len(t.Absences))
 	c.drained = t.State == Drained
 	return t, ""
 }
 
-// begin finds in the first batch with which return the conversation begins, if with any.
-func (c *RUClient) begin(m *tagnetv1.TokenBatch) {
-	if c.begun {
+// detectRejoin finds in the first batch with which return the conversation begins, if with any.
+func (c *RUClient) detectRejoin(m *tagnetv1.TokenBatch) {
+	if c.started {
 		return
 	}
-	c.begun = true
-	all, _ := absencesOf(m.GetAbsent()) // what is wrong with them is found with the rest
+	c.started = true
+	all, _ := decodeAbsences(m.GetAbsent()) // what is wrong with them is found with the rest
 	for _, a := range all {
-		if a.Back && a.Cycle == m.GetFirstCycle() {
-			c.back, c.had.Cycles = a, a.Cycle
+		if a.Rejoined && a.FirstCycle == m.GetFirstCycle() {
+			c.rejoin, c.received.Cycles = a, a.FirstCycle
 		}
 	}
 }
@@ -303,7 +303,7 @@ func tokensOf(m *tagnetv1.TokenBatch) Tokens {
 		Released: m.GetReleased(),
 	}
 	if n := len(t.Slots); t.Places > 0 && len(t.MEPs) == t.Places && n > t.Places && n%t.Places == 0 {
-		t.MEPs = unfold(t.MEPs, n)
+		t.MEPs = expandConsecutive(t.MEPs, n)
 	}
 	if v := m.GetState(); v >= 0 && v <= tagnetv1.State(Drained) { // else 0, which check refuses
 		t.State = State(v)
@@ -311,8 +311,8 @@ func tokensOf(m *tagnetv1.TokenBatch) Tokens {
 	return t
 }
 
-// unfold gives the MEPs of n places from those of the first cycle: each is one cycle's worth behind the one before it.
-func unfold(first []uint64, n int) []uint64 {
+// expandConsecutive gives the MEPs of n places from those of the first cycle: each is one cycle's worth behind the one before it.
+func expandConsecutive(first []uint64, n int) []uint64 {
 	all := make([]uint64, n)
 	width := copy(all, first)
 	for i := width; i < n; i++ {
@@ -321,7 +321,7 @@ func unfold(first []uint64, n int) []uint64 {
 	return all
 }
 
-// ascending tells that each MEP is larger than the one before it, and all are below a limit.
+// ascending tells that each FirstMEP is larger than the one before it, and all are below a limit.
 func ascending(meps []uint64, below uint64) bool {
 	for i, mep := range meps {
 		if mep >= below || i > 0 && mep <= meps[i-1] {
@@ -346,25 +346,25 @@ func (t *Tokens) check(next uint64) string {
 	return ""
 }
 
-// ringOf reads what a ring of tags needs, and tells what is wrong with it.
-func (t *Tokens) ringOf(m *tagnetv1.TokenBatch) string {
+// decodeTagRing reads what a ring of tags needs, and tells what is wrong with it.
+func (t *Tokens) decodeTagRing(m *tagnetv1.TokenBatch) string {
 	var ok bool
-	if t.Tags, ok = tagsOf(m.GetTags()); !ok {
+	if t.Tags, ok = decodeTags(m.GetTags()); !ok {
 		return fmt.Sprintf("%d words that are no tags", len(m.GetTags()))
 	}
-	if t.Withdrawn, ok = withdrawalsOf(m.GetWithdrawn(), t.Places); !ok {
+	if t.Withdrawn, ok = decodeWithdrawals(m.GetWithdrawn(), t.Places); !ok {
 		return fmt.Sprintf("%d words that withdraw nothing from any of %d builder units", len(m.GetWithdrawn()), t.Places)
 	}
-	if t.Absent, ok = absencesOf(m.GetAbsent()); !ok {
+	if t.Absences, ok = decodeAbsences(m.GetAbsent()); !ok {
 		return fmt.Sprintf("%d words that are no absences of readout units", len(m.GetAbsent()))
 	}
 	return ""
 }
 
-// cutsOf reads which events further MEPs have, and tells what is wrong with it.
-func (t *Tokens) cutsOf(m *tagnetv1.TokenBatch, end uint64) string {
+// decodeCuts reads which events further MEPs have, and tells what is wrong with it.
+func (t *Tokens) decodeCuts(m *tagnetv1.TokenBatch, end uint64) string {
 	var ok bool
-	if t.Cuts, ok = cutsOf(m.GetCuts(), end); !ok {
+	if t.Cuts, ok = decodeCuts(m.GetCuts(), end); !ok {
 		return fmt.Sprintf("%d words that cut no events into MEPs behind event %d", len(m.GetCuts()), end)
 	}
 	t.CutsOver = m.GetCutsOver()

@@ -21,7 +21,7 @@ func TestServerGoesAway(t *testing.T) {
 		_, err = rus[0].Next(testContext(t))
 	}
 	patiently.Receive(t, bus[0].Done())
-	for _, err := range []error{err, bus[0].Err(), bus[0].Feedback(Feedback{}), bus[0].Flush(testContext(t))} {
+	for _, err := range []error{err, bus[0].Err(), bus[0].SendFeedback(Feedback{}), bus[0].Flush(testContext(t))} {
 		var gone *GoneError
 		if err != nil && (!errors.Is(err, ErrGone) || !errors.As(err, &gone)) {
 			t.Errorf("got %v, want %v", err, ErrGone)
@@ -72,7 +72,7 @@ func TestControlAndRegisters(t *testing.T) {
 	ctx := testContext(t)
 	client := tagnetv1.NewTagNetClient(sys.conn)
 	control := func(op tagnetv1.ControlRequest_Operation, target string) (*tagnetv1.ControlResponse, error) {
-		return client.Control(ctx, &tagnetv1.ControlRequest{Scope: sys.scope("").wire(), Operation: op, Target: target})
+		return client.Control(ctx, &tagnetv1.ControlRequest{Scope: sys.scope("").message(), Operation: op, Target: target})
 	}
 	for _, tt := range []struct {
 		op     tagnetv1.ControlRequest_Operation

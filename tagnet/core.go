@@ -27,47 +27,47 @@ type Core struct {
 
 	started, paused, draining bool
 
-	read     uint64 // every MEP below is held by all included RUs
+	read     uint64 // every FirstMEP below is held by all included RUs
 	ended    bool   // no included RU will go beyond read
-	limit    uint64 // first MEP not to be issued, whatever is read
-	next     uint64 // next MEP never issued before
-	released uint64 // every MEP below has its outcome, but those held up
-	short    uint64 // the MEP with fewer events than Packing; NoMEP while none is known
-	missing  uint32 // events the short MEP lacks
+	limit    uint64 // first FirstMEP not to be issued, whatever is read
+	next     uint64 // next FirstMEP never issued before
+	released uint64 // every FirstMEP below has its outcome, but those held up
+	shortMEP uint64 // the FirstMEP with fewer events than Packing; NoMEP while none is known
+	shortBy  uint32 // events the short FirstMEP lacks
 
-	cuts *cutter // nil where every MEP but the last has Packing events
+	cuts *cutter // nil where every FirstMEP but the last has Packing events
 
-	ledger []record // of MEP k at k & mask, for k in [released, next)
-	again  queue    // MEPs to be issued again
-	held   heldUp   // MEPs below released that have no outcome
+	records []record // of FirstMEP k at k & mask, for k in [released, next)
+	reissue queue    // MEPs to be issued again
+	heldUp  heldUp   // MEPs below released that have no outcome
 
 	groups  groups
 	chooser *chooser // nil where the rules are plain and cycles are full: then the cursor is all it takes
 
 	// tokens without outcome, for each cycle in flight; those of builder units left behind do not count
-	open       []uint32
+	openTokens []uint32
 	freeCycles []uint32 // indices into open
 	nextCycle  uint64
-	cursor     int // place that the next MEP is offered first: round robin (TagNet-farm §III.B.2)
+	cursor     int // place that the next FirstMEP is offered first: round robin (TagNet-farm §III.B.2)
 
-	ring      *ring // nil without a ring
-	withdrawn []Withdrawal
-	settled   [][]bool // by exclusion and readout unit: nothing of it is under way there
-	absences  []Absence
-	returned  int // absences that every builder unit must go by before a new MEP is issued; 0: there is no such
+	tagRing       *tagRing // nil without a ring
+	withdrawn     []Withdrawal
+	confirmed     [][]bool // by exclusion and readout unit: nothing of it is under way there
+	absences      []Absence
+	absencesToAck int // absences that every builder unit must go by before a new FirstMEP is issued; 0: there is no such
 
-	rus     []ruState
-	bus     []buState
-	active  int // BUs not excluded
-	blocked int // active BUs without a free slot
-	behind  int // active BUs left behind
-	waiting Waiting
+	rus         []ruState
+	bus         []buState
+	active      int // BUs not excluded
+	blocked     int // active BUs without a free slot
+	behindCount int // active BUs left behind
+	waitReason  WaitReason
 
 	counters *Counters
-	depths   struct{ ready, cycles, window, again depth }
+	depths   struct{ ready, cycles, window, reissue depth }
 }
 
-// record is the ledger's line for one MEP.
+// record is the ledger's line for one FirstMEP.
 type record struct {
 	slot    uint32
 	cycle   uint32 // index into open, or noCycle
@@ -92,13 +92,13 @@ type ruState struct {
 }
 
 type buState struct {
-	free     queue // of slots, first in first out as in the queues of TagNet-farm §III.B.4
-	used     depth
-	excluded bool
-	lost     bool // excluded for good
-	knows    int  // of the absences
-	behind   bool // the others do not wait for it; see leaveBehind
-	count    *BUCounters
+	free          queue // of slots, first in first out as in the queues of TagNet-farm §III.B.4
+	used          depth
+	excluded      bool
+	lost          bool // excluded for good
+	ackedAbsences int  // of the absences
+	behind        bool // the others do not wait for it; see leaveBehind
+	counters      *BUCounters
 }
 
 // NewCore makes a scheduler in state Idle for one view.
@@ -115,17 +115,17 @@ func NewCore(cfg Config) (*Core, error) {
 		next:       cfg.First,
 		released:   cfg.First,
 		limit:      NoMEP,
-		short:      NoMEP,
-		ledger:     make([]record, cfg.Window),
-		again:      newQueue(cfg.mostUnfinished()),
-		open:       make([]uint32, cfg.cycles()),
-		freeCycles: make([]uint32, cfg.cycles()),
+		shortMEP:   NoMEP,
+		records:    make([]record, cfg.Window),
+		reissue:    newQueue(cfg.maxUnfinished()),
+		openTokens: make([]uint32, cfg.maxCyclesInFlight()),
+		freeCycles: make([]uint32, cfg.maxCyclesInFlight()),
 		rus:        make([]ruState, len(cfg.RUs)),
 		bus:        make([]buState, len(cfg.BUs)),
 		active:     len(cfg.BUs),
-		waiting:    ForStart,
+		waitReason: WaitForStart,
 		counters: &Counters{
-			WaitsFor: make([]uint64, numberOfWaiting),
+			WaitsFor: make([]uint64, numberOfWaitReasons),
 			Refused:  make([]uint64, numberOfReasons),
 		},
 	}
@@ -135,49 +135,49 @@ func NewCore(cfg Config) (*Core, error) {
 	for i := range c.freeCycles {
 		c.freeCycles[i] = uint32(i)
 	}
-	c.fillUnits()
+	c.initUnits()
 	window := uint64(cfg.Window)
-	c.depths.ready, c.depths.window, c.depths.again = newDepth(window), newDepth(window),
-		newDepth(uint64(cfg.mostUnfinished()))
-	c.depths.cycles = newDepth(uint64(len(c.open)))
+	c.depths.ready, c.depths.window, c.depths.reissue = newDepth(window), newDepth(window),
+		newDepth(uint64(cfg.maxUnfinished()))
+	c.depths.cycles = newDepth(uint64(len(c.openTokens)))
 	if cfg.Live {
 		c.cuts = newCutter(&cfg)
 	}
-	c.arrange()
+	c.setUpRules()
 	return c, nil
 }
 
-// fillUnits puts every unit into the state in which it begins: no event is read, all slots are free.
-func (c *Core) fillUnits() {
+// initUnits puts every unit into the state in which it begins: no event is read, all slots are free.
+func (c *Core) initUnits() {
 	for i := range c.rus {
 		c.rus[i].Read = c.cfg.First
 	}
 	for j := range c.bus {
 		c.bus[j].free = newQueue(c.cfg.Slots)
-		c.bus[j].used = newDepth(uint64(c.cfg.credits()))
-		c.bus[j].fill(c.cfg.credits())
-		c.bus[j].count = &BUCounters{}
+		c.bus[j].used = newDepth(uint64(c.cfg.creditPerBU()))
+		c.bus[j].freeAllSlots(c.cfg.creditPerBU())
+		c.bus[j].counters = &BUCounters{}
 	}
 }
 
-// arrange makes what the rules ask for: groups of builder units, the ring of tags, and who chooses the builder unit.
-func (c *Core) arrange() {
+// setUpRules makes what the rules ask for: groups of builder units, the ring of tags, and who chooses the builder unit.
+func (c *Core) setUpRules() {
 	cfg := &c.cfg
 	if len(cfg.Rules.Groups) > 0 {
-		c.groups.of, _ = membersOf("group", cfg.Rules.Groups, len(cfg.BUs)) // checked with the Config
+		c.groups.groupOf, _ = setIndexOf("group", cfg.Rules.Groups, len(cfg.BUs)) // checked with the Config
 		for _, group := range cfg.Rules.Groups {
 			g := &tagnetv1.GroupRegister{}
 			for _, bu := range group {
 				g.Members = append(g.Members, cfg.BUs[bu])
 			}
-			c.groups.running = append(c.groups.running, g)
+			c.groups.registers = append(c.groups.registers, g)
 		}
 	}
 	turns, running := *cfg, &c.groups
-	if cfg.Ring {
+	if cfg.TagRing {
 		// An event runs while its tag is under way: tokens go ahead of that, as they please.
-		c.ring = newRing(cfg, &c.groups)
-		c.counters.Tags = c.ring.count
+		c.tagRing = newTagRing(cfg, &c.groups)
+		c.counters.Tags = c.tagRing.counters
 		turns.Rules.Groups, running = nil, &groups{}
 	}
 	if turns.Loose || !turns.Rules.plain() {
@@ -185,8 +185,8 @@ func (c *Core) arrange() {
 	}
 }
 
-// fill makes all slots free.
-func (b *buState) fill(slots int) {
+// freeAllSlots makes all slots free.
+func (b *buState) freeAllSlots(slots int) {
 	b.free.clear()
 	for s := range slots {
 		b.free.push(uint64(s))
@@ -200,8 +200,8 @@ func (c *Core) Start() { c.started = true }
 // Pause makes Issue issue nothing until Resume; outcomes are taken all the same. It is refused with NotNow when
 // drained.
 func (c *Core) Pause() error {
-	if c.done() {
-		return c.notNow("pause")
+	if c.drained() {
+		return c.refuseInState("pause")
 	}
 	c.paused = true
 	return nil
@@ -209,14 +209,14 @@ func (c *Core) Pause() error {
 
 // Resume ends a pause. It is refused with NotNow when drained.
 func (c *Core) Resume() error {
-	if c.done() {
-		return c.notNow("resume")
+	if c.drained() {
+		return c.refuseInState("resume")
 	}
 	c.paused = false
 	return nil
 }
 
-// Drain issues no MEP from end on that has not been issued already; 0 means none at all any more. MEPs of an excluded
+// Drain issues no FirstMEP from end on that has not been issued already; 0 means none at all any more. MEPs of an excluded
 // builder unit are still issued again. A pause ends, for a stop must always finish.
 //
 // Live data that were taken are not thrown away: with 0 the state tells the readout units to take no more, what they
@@ -229,24 +229,24 @@ func (c *Core) Drain(end uint64) {
 	c.limit = min(c.limit, max(end, c.next))
 }
 
-// abandon gives every MEP without outcome the outcome Abandoned and finishes. It returns how many they were. For the
+// abandon gives every FirstMEP without outcome the outcome Abandoned and finishes. It returns how many they were. For the
 // end of a run that cannot be drained: readout units may free everything, and later feedback is refused as
 // AlreadyFinal.
 func (c *Core) abandon() int {
 	c.limit, c.draining, c.paused = c.next, true, false
 	n := 0
-	c.unfinished(func(k uint64, r *record) {
+	c.forEachUnfinished(func(k uint64, r *record) {
 		if r.state == inFlight {
 			c.leaveCycle(r)
 		}
-		c.finish(k, r, Abandoned)
+		c.recordOutcome(k, r, Abandoned)
 		n++
 	})
-	c.again.clear()
-	c.depths.again.set(0)
-	c.release()
-	if c.ring != nil {
-		c.ring.abandon()
+	c.reissue.clear()
+	c.depths.reissue.set(0)
+	c.advanceReleased()
+	if c.tagRing != nil {
+		c.tagRing.abandon()
 	}
 	return n
 }
@@ -254,7 +254,7 @@ func (c *Core) abandon() int {
 // State tells where the scheduler stands.
 func (c *Core) State() State {
 	switch {
-	case c.done():
+	case c.drained():
 		return Drained
 	case !c.started:
 		return Idle
@@ -266,7 +266,7 @@ func (c *Core) State() State {
 	return Running
 }
 
-// Released is the watermark below which every MEP has its final outcome, but those in HeldUp. It never goes back.
+// Released is the watermark below which every FirstMEP has its final outcome, but those in HeldUp. It never goes back.
 func (c *Core) Released() uint64 { return c.released }
 
 // InFlight is the number of issued MEPs without an outcome, those that wait to be issued again included.
@@ -275,66 +275,66 @@ func (c *Core) InFlight() int {
 	return int(n.Issued - n.Built - n.Incomplete - n.Discarded - n.Rejected - n.Abandoned)
 }
 
-// beginning tells that the first cycle could be issued, but is not full, and that more MEPs will come.
-func (c *Core) beginning() bool {
-	n := c.fresh()
-	return c.started && !c.cfg.Loose && c.nextCycle == 0 && !c.complete() && n > 0 && n < uint64(c.active)
+// firstCycleIncomplete tells that the first cycle could be issued, but is not full, and that more MEPs will come.
+func (c *Core) firstCycleIncomplete() bool {
+	n := c.newMEPs()
+	return c.started && !c.cfg.Loose && c.nextCycle == 0 && !c.inputComplete() && n > 0 && n < uint64(c.active)
 }
 
-// crowded tells that so much is in flight that it pays to wait for more outcomes before issuing again: what is issued
+// worthBatching tells that so much is in flight that it pays to wait for more outcomes before issuing again: what is issued
 // at a time goes to every readout unit in a message, whose cost does not depend on what is in it. Since much is in
 // flight, more outcomes will come. Only a view with room for many small MEPs is ever crowded.
-func (c *Core) crowded() bool {
-	room, used := c.room(), c.inFlight()
-	if c.behind > 0 { // nobody waits for what they have
-		room -= c.behind * c.cfg.credits()
+func (c *Core) worthBatching() bool {
+	capacity, used := c.maxInFlight(), c.tokensInFlight()
+	if c.behindCount > 0 { // nobody waits for what they have
+		capacity -= c.behindCount * c.cfg.creditPerBU()
 		for j := range c.bus {
 			if b := &c.bus[j]; b.behind {
 				used -= int(b.used.Now)
 			}
 		}
 	}
-	return room-used < step(room) && (c.blocked == 0 || !c.idle())
+	return capacity-used < batchStep(capacity) && (c.blocked == 0 || !c.hasIdleBU())
 }
 
-// inFlight is the number of tokens without an outcome.
-func (c *Core) inFlight() int { return c.InFlight() - c.again.len() }
+// tokensInFlight is the number of tokens without an outcome.
+func (c *Core) tokensInFlight() int { return c.InFlight() - c.reissue.len() }
 
-// room is how many MEPs can be in flight.
-func (c *Core) room() int { return min(c.cfg.LookAhead*c.places, c.cfg.Slots*c.active) }
+// maxInFlight is how many MEPs can be in flight.
+func (c *Core) maxInFlight() int { return min(c.cfg.LookAhead*c.places, c.cfg.Slots*c.active) }
 
-// step is the share of room that is worth a message: an eighth leaves the units seven to work on meanwhile. Below 256
+// batchStep is the share of room that is worth a message: an eighth leaves the units seven to work on meanwhile. Below 256
 // tokens messages are few anyway, and latency counts: 0.
-func step(room int) int {
-	if room < 256 {
+func batchStep(capacity int) int {
+	if capacity < 256 {
 		return 0
 	}
-	return room / 8
+	return capacity / 8
 }
 
-// fresh is the number of MEPs that could be issued for the first time.
-func (c *Core) fresh() uint64 {
-	if to := min(c.read, c.limit); to > c.next && !c.unknown() {
+// newMEPs is the number of MEPs that could be issued for the first time.
+func (c *Core) newMEPs() uint64 {
+	if to := min(c.read, c.limit); to > c.next && !c.absencesUnacked() {
 		return to - c.next
 	}
 	return 0
 }
 
-// complete tells that no MEP will ever come beyond those that fresh counts now.
-func (c *Core) complete() bool { return c.ended || c.read >= c.limit }
+// inputComplete tells that no FirstMEP will ever come beyond those that fresh counts now.
+func (c *Core) inputComplete() bool { return c.ended || c.read >= c.limit }
 
-func (c *Core) done() bool {
+func (c *Core) drained() bool {
 	return (c.started || c.draining) && (c.next >= c.limit || c.ended && c.next >= c.read) && c.InFlight() == 0 &&
-		(c.ring == nil || c.ring.empty())
+		(c.tagRing == nil || c.tagRing.empty())
 }
 
-// events of MEP k, as the readout units told them. They have told before k could be issued.
-func (c *Core) events(k uint64) uint64 {
+// eventCount of FirstMEP k, as the readout units told them. They have told before k could be issued.
+func (c *Core) eventCount(k uint64) uint64 {
 	if c.cuts != nil {
-		return uint64(c.cuts.of(k, c.released).Events)
+		return uint64(c.cuts.cutOf(k, c.released).Events)
 	}
-	if k == c.short {
-		return uint64(c.cfg.Packing) - uint64(c.missing)
+	if k == c.shortMEP {
+		return uint64(c.cfg.Packing) - uint64(c.shortBy)
 	}
 	return uint64(c.cfg.Packing)
 }
@@ -344,7 +344,7 @@ func (c *Core) refuse(r Reason, unit, format string, args ...any) error {
 	return &inputError{Reason: r, Unit: unit, Detail: fmt.Sprintf(format, args...)}
 }
 
-func (c *Core) notNow(op string) error {
+func (c *Core) refuseInState(op string) error {
 	return c.refuse(NotNow, "scheduler", "cannot %s when %s", op, c.State())
 }
 

@@ -31,7 +31,7 @@ func newDriver(tb testing.TB, bus, slots int, change func(*Config)) *driver {
 func (d *driver) step(tb testing.TB) int {
 	d.read += uint64(d.core.Places() * d.core.cfg.Slots)
 	for ru := range 4 {
-		must(tb, d.core.Update(ru, Update{Read: d.read, Events: 10 * d.read}))
+		must(tb, d.core.ApplyUpdate(ru, Update{Read: d.read, Events: 10 * d.read}))
 	}
 	d.batch.Reset(d.core.NextCycle(), d.core.Places())
 	n := d.core.Issue(&d.batch)
@@ -42,7 +42,7 @@ func (d *driver) step(tb testing.TB) int {
 				continue
 			}
 			f := t.built(10)
-			must(tb, d.core.Feedback(place, f))
+			must(tb, d.core.ApplyFeedback(place, f))
 		}
 	}
 	return n
@@ -71,8 +71,8 @@ func views(bus int) map[string]func(*Config) {
 		"plain":  func(*Config) {},
 		"loose":  func(c *Config) { c.Loose = true },
 		"groups": func(c *Config) { c.Rules.Groups, c.Rules.BusyGroup, c.Policy = pairs, Skip, Skip },
-		"ratio":  func(c *Config) { c.Rules.Next, c.Rules.Ratio, c.Loose = ByRatio, weights, true },
-		"demand": func(c *Config) { c.Rules.Next, c.Loose = ByDemand, true },
+		"ratio":  func(c *Config) { c.Rules.TurnOrder, c.Rules.Ratio, c.Loose = ByRatio, weights, true },
+		"demand": func(c *Config) { c.Rules.TurnOrder, c.Loose = ByDemand, true },
 	}
 }
 

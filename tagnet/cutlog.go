@@ -6,8 +6,8 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// mostCuts keeps a message of 16 bytes a cut below 32 KiB; see maxTokensPerMessage.
-const mostCuts = 1024
+// maxCutsPerMessage keeps a message of 16 bytes a cut below 32 KiB; see maxTokensPerMessage.
+const maxCutsPerMessage = 1024
 
 // cutLog is the cuts as the streams of readout units tell them. They are numbered from 0, as the MEPs are from the
 // first of the run.
@@ -18,9 +18,9 @@ type cutLog struct {
 	live  bool // there are cuts at all
 }
 
-// take adds the cuts that are new, and forgets those of MEPs that every readout unit has had. It tells whether there is
+// update adds the cuts that are new, and forgets those of MEPs that every readout unit has had. It tells whether there is
 // anything to tell.
-func (l *cutLog) take(c *cutter, released uint64) bool {
+func (l *cutLog) update(c *cutter, released uint64) bool {
 	if c == nil {
 		return false
 	}
@@ -30,25 +30,25 @@ func (l *cutLog) take(c *cutter, released uint64) bool {
 		l.kept = append(l.kept, c.cuts[(c.first+l.count)&c.mask])
 	}
 	l.over = c.over
-	if n := released - c.first - min(released-c.first, l.kept0()); n > 0 && 2*n >= uint64(len(l.kept)) {
+	if n := released - c.first - min(released-c.first, l.firstKept()); n > 0 && 2*n >= uint64(len(l.kept)) {
 		l.kept = slices.Delete(l.kept, 0, int(min(n, uint64(len(l.kept)))))
 	}
 	return changed
 }
 
-// kept0 is the number of the first cut that is kept.
-func (l *cutLog) kept0() uint64 { return l.count - uint64(len(l.kept)) }
+// firstKept is the number of the first cut that is kept.
+func (l *cutLog) firstKept() uint64 { return l.count - uint64(len(l.kept)) }
 
-// has tells whether the cuts from a number on are kept.
-func (l *cutLog) has(from uint64) bool { return from >= l.kept0() }
+// contains tells whether the cuts from a number on are kept.
+func (l *cutLog) contains(from uint64) bool { return from >= l.firstKept() }
 
-// news tells whether a reader is to hear of cuts.
-func (l *cutLog) news(r *reader) bool { return r.cuts < l.count || l.over != r.cutsOver }
+// hasNews tells whether a reader is to hear of cuts.
+func (l *cutLog) hasNews(r *reader) bool { return r.cuts < l.count || l.over != r.cutsOver }
 
-// tell adds to a message what a reader has not heard.
-func (l *cutLog) tell(r *reader, m *tagnetv1.TokenBatch) {
-	n := min(l.count-r.cuts, mostCuts)
-	for _, c := range l.kept[r.cuts-l.kept0():][:n] {
+// appendTo adds to a message what a reader has not heard.
+func (l *cutLog) appendTo(r *reader, m *tagnetv1.TokenBatch) {
+	n := min(l.count-r.cuts, maxCutsPerMessage)
+	for _, c := range l.kept[r.cuts-l.firstKept():][:n] {
 		m.Cuts = append(m.Cuts, c.First, uint64(c.Events))
 	}
 	r.cuts += n
@@ -56,8 +56,8 @@ func (l *cutLog) tell(r *reader, m *tagnetv1.TokenBatch) {
 	r.cutsOver = m.CutsOver
 }
 
-// cutsOf reads the words of cuts, which begin behind an event; false: they are none.
-func cutsOf(words []uint64, end uint64) ([]Cut, bool) {
+// decodeCuts reads the words of cuts, which begin behind an event; false: they are none.
+func decodeCuts(words []uint64, end uint64) ([]Cut, bool) {
 	if len(words)%2 != 0 {
 		return nil, false
 	}
@@ -73,7 +73,7 @@ func cutsOf(words []uint64, end uint64) ([]Cut, bool) {
 	return cuts, true
 }
 
-func reachOf(m *tagnetv1.Reach) *Reach {
+func decodeReach(m *tagnetv1.Reach) *Reach {
 	if m == nil {
 		return nil
 	}

@@ -1,7 +1,7 @@
 package tagnet
 
 // Where data are live nobody knows beforehand how many events come in which time. So the scheduler decides which events
-// a MEP has, for all readout units alike: it cuts the stream of events when a MEP would be full, when what is there has
+// a FirstMEP has, for all readout units alike: it cuts the stream of events when a FirstMEP would be full, when what is there has
 // waited long enough for that, or when a readout unit has waited long enough for the others.
 
 // noEvent is no number of an event.
@@ -12,12 +12,12 @@ const noEvent = NoMEP
 type Reach struct {
 	From    uint64 // first event that is not cut and of which there is any data here; To if there is none
 	To      uint64 // of every event below, each fragment is here or given up
-	Flush   uint64 // events below have waited long enough for a MEP to be full
+	Flush   uint64 // events below have waited long enough for a FirstMEP to be full
 	Overdue uint64 // events below have waited as long as any may: whoever lacks them gives them up
 	Over    bool   // nothing comes beyond To
 }
 
-// Cut is which events a MEP has.
+// Cut is which events a FirstMEP has.
 type Cut struct {
 	First  uint64 // number of the first event
 	Events uint32
@@ -29,67 +29,67 @@ func (c Cut) end() uint64 { return c.First + uint64(c.Events) }
 // cutter decides which events the MEPs have. It is a core: without network, clock and goroutines.
 //
 //	kept ─┬─ released ─────────── next ─┬─ released + window
-//	      └ of every MEP from here on the cut is known
+//	      └ of every FirstMEP from here on the cut is known
 type cutter struct {
-	packing uint64
-	most    uint64 // events in all; 0: no limit
-	mask    uint64
-	whole   bool // events are cut only when all have all of them
+	packing      uint64
+	maxEvents    uint64 // events in all; 0: no limit
+	mask         uint64
+	completeOnly bool // events are cut only when all have all of them
 
-	reach []Reach // by readout unit
-	cuts  []Cut   // of MEP k at k & mask
-	sums  []uint64
-	held  map[uint64]Cut // MEPs that the watermark passed over
+	reach  []Reach // by readout unit
+	cuts   []Cut   // of FirstMEP k at k & mask
+	sums   []uint64
+	heldUp map[uint64]Cut // MEPs that the watermark passed over
 
-	first uint64 // MEP
-	next  uint64 // MEP to be cut next
-	end   uint64 // of the last cut
-	sum   uint64 // events in all cuts
-	left  uint64 // numbers of events between cuts
-	over  bool   // no further cut will come
+	first          uint64 // FirstMEP
+	next           uint64 // FirstMEP to be cut next
+	end            uint64 // of the last cut
+	sum            uint64 // events in all cuts
+	skippedNumbers uint64 // numbers of events between cuts
+	over           bool   // no further cut will come
 }
 
 func newCutter(cfg *Config) *cutter {
 	return &cutter{
-		packing: uint64(cfg.Packing),
-		most:    cfg.Events,
-		mask:    uint64(cfg.Window) - 1,
-		whole:   cfg.Whole,
-		reach:   make([]Reach, len(cfg.RUs)),
-		cuts:    make([]Cut, cfg.Window),
-		sums:    make([]uint64, cfg.Window),
-		held:    map[uint64]Cut{},
-		first:   cfg.First,
-		next:    cfg.First,
+		packing:      uint64(cfg.Packing),
+		maxEvents:    cfg.Events,
+		mask:         uint64(cfg.Window) - 1,
+		completeOnly: cfg.CompleteOnly,
+		reach:        make([]Reach, len(cfg.RUs)),
+		cuts:         make([]Cut, cfg.Window),
+		sums:         make([]uint64, cfg.Window),
+		heldUp:       map[uint64]Cut{},
+		first:        cfg.First,
+		next:         cfg.First,
 	}
 }
 
 // step cuts all that can be cut. ending tells that no unit takes more; excluded, which readout units do not count.
 func (c *cutter) step(released uint64, ending bool, excluded func(ru int) bool) {
 	for !c.over && c.next-released < c.mask {
-		cut, over := c.one(ending, c.next == released, excluded)
+		cut, over := c.nextCut(ending, c.next == released, excluded)
 		if cut.Events == 0 {
 			c.over = over
 			return
 		}
-		c.left += cut.First - c.end
+		c.skippedNumbers += cut.First - c.end
 		c.end, c.sum = cut.end(), c.sum+uint64(cut.Events)
 		c.cuts[c.next&c.mask], c.sums[c.next&c.mask] = cut, c.sum
 		c.next++
-		c.over = c.most > 0 && c.sum == c.most
+		c.over = c.maxEvents > 0 && c.sum == c.maxEvents
 	}
 }
 
-// view is what the readout units say together.
-type view struct {
+// combinedReach is what the readout units say together.
+type combinedReach struct {
 	first, flush, overdue uint64
 	low                   uint64 // of events below all that go on have everything; top where none does
 	least, top            uint64 // of events below all, or any, have everything
 	over                  bool
 }
 
-func (c *cutter) view(excluded func(ru int) bool) view {
-	v := view{
+func (c *cutter) combineReach(excluded func(ru int) bool) combinedReach {
+	v := combinedReach{
 		first: noEvent,
 		low:   noEvent,
 		least: noEvent,
@@ -115,69 +115,69 @@ func (c *cutter) view(excluded func(ru int) bool) view {
 	return v
 }
 
-// one is the next cut; none, if it has no events, and then whether there will ever be one.
+// nextCut is the next cut; none, if it has no events, and then whether there will ever be one.
 // idle tells that all that was cut has its outcome.
-func (c *cutter) one(ending, idle bool, excluded func(ru int) bool) (cut Cut, over bool) {
-	v := c.view(excluded)
+func (c *cutter) nextCut(ending, idle bool, excluded func(ru int) bool) (cut Cut, over bool) {
+	v := c.combineReach(excluded)
 	if v.first == noEvent { // of what all have passed nobody has anything
 		return Cut{}, v.over
 	}
-	end := c.upTo(&v, idle && !ending)
+	end := c.endOfCut(&v, idle && !ending)
 	if end == v.first {
 		return Cut{}, v.over && ending
 	}
-	if c.most > 0 {
-		end = min(end, v.first+c.most-c.sum)
+	if c.maxEvents > 0 {
+		end = min(end, v.first+c.maxEvents-c.sum)
 	}
 	return Cut{v.first, uint32(end - v.first)}, false
 }
 
-// upTo is the end of the next cut; the first event, if there is none. Where events must be whole, a unit that holds the
+// endOfCut is the end of the next cut; the first event, if there is none. Where events must be whole, a unit that holds the
 // others up is asked for a single one: it has it by now, or says what it lacks. What is asked for is awaited.
-func (c *cutter) upTo(v *view, mayAsk bool) uint64 {
+func (c *cutter) endOfCut(v *combinedReach, mayRequest bool) uint64 {
 	low := v.low
-	if c.whole {
+	if c.completeOnly {
 		low = v.least
 	}
 	full, due := v.first+c.packing, v.overdue > v.first
 	switch {
 	case low >= full:
 		return full
-	case low > v.first && (v.flush > v.first || v.over || c.whole && due):
+	case low > v.first && (v.flush > v.first || v.over || c.completeOnly && due):
 		return low
-	case !c.whole && due:
+	case !c.completeOnly && due:
 		return min(full, v.overdue)
-	case c.whole && mayAsk && (due || v.over):
+	case c.completeOnly && mayRequest && (due || v.over):
 		return v.first + 1
 	}
 	return v.first
 }
 
-// of is the cut of a MEP that was issued.
-func (c *cutter) of(mep, released uint64) Cut {
+// cutOf is the cut of a FirstMEP that was issued.
+func (c *cutter) cutOf(mep, released uint64) Cut {
 	if mep < released {
-		return c.held[mep]
+		return c.heldUp[mep]
 	}
 	return c.cuts[mep&c.mask]
 }
 
-// dropCut forgets the cut of a MEP that was held up.
+// dropCut forgets the cut of a FirstMEP that was held up.
 func (c *Core) dropCut(mep uint64) {
 	if c.cuts != nil {
-		delete(c.cuts.held, mep)
+		delete(c.cuts.heldUp, mep)
 	}
 }
 
-// below is how many events all MEPs below one have, which is no lower than the watermark.
-func (c *cutter) below(mep uint64) uint64 {
+// eventsBelow is how many events all MEPs below one have, which is no lower than the watermark.
+func (c *cutter) eventsBelow(mep uint64) uint64 {
 	if mep == c.first {
 		return 0
 	}
 	return c.sums[(mep-1)&c.mask]
 }
 
-// takeReach takes how far the live data of a readout unit go. One that goes back is refused, with an *inputError.
-func (c *Core) takeReach(ru int, r Reach) error {
+// applyReach takes how far the live data of a readout unit go. One that goes back is refused, with an *inputError.
+func (c *Core) applyReach(ru int, r Reach) error {
 	switch {
 	case ru < 0 || ru >= len(c.rus):
 		return c.refuse(UnknownUnit, "scheduler", "reach of readout unit %d of %d", ru, len(c.rus))
@@ -200,8 +200,8 @@ func (c *Core) takeReach(ru int, r Reach) error {
 	return nil
 }
 
-// cut cuts what can be cut, and may still be issued.
-func (c *Core) cut() {
+// cutMEPs cuts what can be cut, and may still be issued.
+func (c *Core) cutMEPs() {
 	if c.cuts != nil && c.cuts.next < c.limit {
 		c.cuts.step(c.released, c.draining || c.ended, func(ru int) bool { return c.rus[ru].excluded })
 	}
@@ -212,9 +212,9 @@ func (c *Core) checkCuts(ru int, u Update) error {
 	switch name := c.cfg.RUs[ru]; {
 	case u.Read > c.cuts.next:
 		return c.refuse(EventsMismatch, name, "has read up to MEP %d, and %d are cut", u.Read, c.cuts.next)
-	case u.Events != c.cuts.below(u.Read):
+	case u.Events != c.cuts.eventsBelow(u.Read):
 		return c.refuse(EventsMismatch, name, "%d events up to MEP %d, which have %d", u.Events, u.Read,
-			c.cuts.below(u.Read))
+			c.cuts.eventsBelow(u.Read))
 	}
 	return nil
 }

@@ -12,40 +12,40 @@ func (c *Core) ExcludeBU(bu int) (int, error) {
 		return 0, nil
 	}
 	b.excluded = true
-	b.count.Exclusions++
+	b.counters.Exclusions++
 	c.active--
 	if b.behind {
 		b.behind = false
-		c.behind--
+		c.behindCount--
 	}
 	if b.free.len() == 0 {
 		c.blocked--
 	}
 	n := 0
-	c.unfinished(func(k uint64, r *record) {
+	c.forEachUnfinished(func(k uint64, r *record) {
 		if r.state != inFlight || int(r.bu) != bu {
 			return
 		}
 		c.leaveCycle(r)
-		b.count.Withdrawn++
+		b.counters.Withdrawn++
 		if int(r.attempt) >= c.cfg.MaxAttempts {
-			c.finish(k, r, Abandoned)
+			c.recordOutcome(k, r, Abandoned)
 			return
 		}
 		r.state = toReissue
-		c.again.push(k)
+		c.reissue.push(k)
 		n++
 	})
 	if c.chooser != nil {
-		c.chooser.membership()
+		c.chooser.rebuildTurns()
 	}
-	c.depths.again.set(uint64(c.again.len()))
-	if c.ring != nil {
-		c.ring.exclude(bu)
+	c.depths.reissue.set(uint64(c.reissue.len()))
+	if c.tagRing != nil {
+		c.tagRing.exclude(bu)
 	}
-	c.withdraw(bu)
+	c.recordWithdrawal(bu)
 	b.used.set(0)
-	c.release()
+	c.advanceReleased()
 	return n, nil
 }
 
@@ -58,39 +58,39 @@ func (c *Core) loseBU(bu int) (int, error) {
 	b := &c.bus[bu]
 	b.lost = true
 	if b.excluded {
-		c.withdraw(bu)
+		c.recordWithdrawal(bu)
 	}
 	return c.ExcludeBU(bu)
 }
 
-// withdraw notes for the readout units that a builder unit is excluded.
-func (c *Core) withdraw(bu int) {
-	c.withdrawn = append(c.withdrawn, Withdrawal{BU: uint16(bu), Gone: c.bus[bu].lost, Before: c.nextCycle})
-	c.settled = append(c.settled, make([]bool, len(c.rus)))
+// recordWithdrawal notes for the readout units that a builder unit is excluded.
+func (c *Core) recordWithdrawal(bu int) {
+	c.withdrawn = append(c.withdrawn, Withdrawal{BU: uint16(bu), Gone: c.bus[bu].lost, BeforeCycle: c.nextCycle})
+	c.confirmed = append(c.confirmed, make([]bool, len(c.rus)))
 }
 
 // Withdrawn are the exclusions of builder units so far, which concern what readout units have not sent yet. The list
 // only grows: an exclusion is a decision of run control.
 func (c *Core) Withdrawn() []Withdrawal { return c.withdrawn }
 
-// Settle takes from readout unit ru that nothing of an exclusion, known by its place among Withdrawn, is under way
+// ConfirmExclusion takes from readout unit ru that nothing of an exclusion, known by its place among Withdrawn, is under way
 // there any more.
-func (c *Core) Settle(ru int, exclusion uint64) error {
-	if exclusion >= uint64(len(c.settled)) || c.settled[exclusion][ru] {
-		return c.refuse(Unsettled, c.cfg.RUs[ru], "exclusion %d of %d is settled that is not open", exclusion, len(c.settled))
+func (c *Core) ConfirmExclusion(ru int, exclusion uint64) error {
+	if exclusion >= uint64(len(c.confirmed)) || c.confirmed[exclusion][ru] {
+		return c.refuse(BadConfirmation, c.cfg.RUs[ru], "exclusion %d of %d is confirmed that is not open", exclusion, len(c.confirmed))
 	}
-	c.settled[exclusion][ru] = true
+	c.confirmed[exclusion][ru] = true
 	return nil
 }
 
-// unsettled names the readout units that have something under way to an excluded builder unit still.
-func (c *Core) unsettled(bu int) (rus []string) {
+// unconfirmedRUs names the readout units that have something under way to an excluded builder unit still.
+func (c *Core) unconfirmedRUs(bu int) (rus []string) {
 	last := len(c.withdrawn) - 1
 	for last >= 0 && int(c.withdrawn[last].BU) != bu {
 		last--
 	}
 	for ru := range c.rus {
-		if last >= 0 && !c.settled[last][ru] && !c.rus[ru].excluded {
+		if last >= 0 && !c.confirmed[last][ru] && !c.rus[ru].excluded {
 			rus = append(rus, c.cfg.RUs[ru])
 		}
 	}
@@ -110,14 +110,14 @@ func (c *Core) IncludeBU(bu int) error {
 	if b.lost {
 		return c.refuse(NotNow, c.cfg.BUs[bu], "is lost: it joins again when the next run is configured")
 	}
-	if c.done() {
-		return c.notNow("include a builder unit")
+	if c.drained() {
+		return c.refuseInState("include a builder unit")
 	}
 	b.excluded = false
-	b.fill(c.cfg.credits())
+	b.freeAllSlots(c.cfg.creditPerBU())
 	c.active++
 	if c.chooser != nil {
-		c.chooser.membership()
+		c.chooser.rebuildTurns()
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 
 // TestEveryInterleaving walks through all orders in which 2 readout units can read 4 MEPs, 3 builder units with 2 slots
 // in 2 groups can build them, one of them can be lost and come back, and the scheduler can look: under each set of
-// rules no group ever has two running events, no slot two MEPs, every MEP gets one outcome, and nothing is ever stuck.
+// rules no group ever has two running events, no slot two MEPs, every FirstMEP gets one outcome, and nothing is ever stuck.
 func TestEveryInterleaving(t *testing.T) {
 	for _, loose := range []bool{false, true} {
 		for _, empty := range []Policy{Wait, Skip} {
@@ -24,14 +24,14 @@ func TestEveryInterleaving(t *testing.T) {
 						Window:  4,
 						Policy:  empty,
 						Loose:   loose,
-						Rules:   Rules{Groups: [][]int{{0, 1}, {2}}, BusyGroup: busy, Next: next},
+						Rules:   Rules{Groups: [][]int{{0, 1}, {2}}, BusyGroup: busy, TurnOrder: next},
 					}
 					if next == ByRatio {
 						cfg.Rules.Ratio = []int{2, 1, 1}
 					}
 					name := fmt.Sprintf("loose=%v/empty=%v/busy=%v/%v", loose, empty, busy, next)
 					t.Run(name, func(t *testing.T) { explore(t, cfg) })
-					cfg.Rules.Partitions = cfg.Rules.Groups
+					cfg.Rules.TurnSets = cfg.Rules.Groups
 					t.Run(name+"/partitions", func(t *testing.T) { explore(t, cfg) })
 				}
 			}
@@ -87,14 +87,14 @@ func (e explorable) steps(t *testing.T) (out []explorable) {
 	for ru := range e.rus {
 		if read := e.rus[ru].Read; read < meps {
 			do(func(n *explorable) {
-				must(t, n.Update(ru, Update{Read: read + 1, Events: read + 1, End: read+1 == meps}))
+				must(t, n.ApplyUpdate(ru, Update{Read: read + 1, Events: read + 1, End: read+1 == meps}))
 			})
 		}
 	}
-	e.unfinished(func(k uint64, r *record) {
+	e.forEachUnfinished(func(k uint64, r *record) {
 		if r.state == inFlight {
 			do(func(n *explorable) {
-				must(t, n.Feedback(int(r.bu), Feedback{
+				must(t, n.ApplyFeedback(int(r.bu), Feedback{
 					MEP:     k,
 					Slot:    r.slot,
 					Attempt: r.attempt,
@@ -116,7 +116,7 @@ func (e explorable) steps(t *testing.T) (out []explorable) {
 	batch.Reset(n.NextCycle(), n.Places())
 	if n.Issue(&batch) > 0 {
 		out = append(out, n)
-	} else if n.InFlight() == n.again.len() && n.fresh()+uint64(n.again.len()) > 0 && n.active > 0 {
+	} else if n.InFlight() == n.reissue.len() && n.newMEPs()+uint64(n.reissue.len()) > 0 && n.active > 0 {
 		t.Fatalf("nothing runs, and nothing is issued: %s: %+v", n.key(), n.Registers())
 	}
 	return out
@@ -125,11 +125,11 @@ func (e explorable) steps(t *testing.T) (out []explorable) {
 // verify holds what must be true in every state.
 func (e explorable) verify(t *testing.T) {
 	running, slots := map[uint16]int{}, map[[2]uint32]bool{}
-	e.unfinished(func(_ uint64, r *record) {
+	e.forEachUnfinished(func(_ uint64, r *record) {
 		if r.state != inFlight {
 			return
 		}
-		if running[e.groups.of[r.bu]]++; running[e.groups.of[r.bu]] > 1 {
+		if running[e.groups.groupOf[r.bu]]++; running[e.groups.groupOf[r.bu]] > 1 {
 			t.Fatalf("two running events in one group: %s", e.key())
 		}
 		if at := [2]uint32{uint32(r.bu), r.slot}; slots[at] {
@@ -140,7 +140,7 @@ func (e explorable) verify(t *testing.T) {
 	})
 	for j := range e.bus {
 		b := &e.bus[j]
-		if used := b.used.Now; !b.excluded && uint64(b.free.len())+used != uint64(e.cfg.credits()) {
+		if used := b.used.Now; !b.excluded && uint64(b.free.len())+used != uint64(e.cfg.creditPerBU()) {
 			t.Fatalf("bu%d has %d slots free and %d used: %s", j, b.free.len(), used, e.key())
 		}
 	}
@@ -151,20 +151,20 @@ func (e explorable) verify(t *testing.T) {
 
 // key is the state without what only counts.
 func (e explorable) key() string {
-	ledger := make([]record, 0, meps)
+	records := make([]record, 0, meps)
 	for k := e.released; k < e.next; k++ {
-		r := e.ledger[k&e.mask]
+		r := e.records[k&e.mask]
 		if r.attempt = 0; r.cycle != noCycle {
-			r.cycle = e.open[r.cycle]
+			r.cycle = e.openTokens[r.cycle]
 		}
-		ledger = append(ledger, r)
+		records = append(records, r)
 	}
 	var free []any
 	for j := range e.bus {
 		free = append(free, e.bus[j].free.entries(), e.bus[j].excluded, e.bus[j].behind)
 	}
-	return fmt.Sprint(e.lost, e.rus, e.released, e.next, ledger, e.held.meps, e.held.lines, e.again.entries(), free,
-		e.chooser.at, len(e.freeCycles))
+	return fmt.Sprint(e.lost, e.rus, e.released, e.next, records, e.heldUp.meps, e.heldUp.records, e.reissue.entries(), free,
+		e.chooser.nextTurn, len(e.freeCycles))
 }
 
 func (q *queue) entries() (out []uint64) {
@@ -177,24 +177,24 @@ func (q *queue) entries() (out []uint64) {
 // clone is a copy that shares nothing that changes.
 func (e explorable) clone() explorable {
 	c := *e.Core
-	c.ledger, c.open, c.freeCycles = slices.Clone(c.ledger), slices.Clone(c.open), slices.Clone(c.freeCycles)
+	c.records, c.openTokens, c.freeCycles = slices.Clone(c.records), slices.Clone(c.openTokens), slices.Clone(c.freeCycles)
 	c.rus, c.bus = slices.Clone(c.rus), slices.Clone(c.bus)
-	c.again.entry = slices.Clone(c.again.entry)
-	c.held.meps, c.held.lines = slices.Clone(c.held.meps), slices.Clone(c.held.lines)
+	c.reissue.entry = slices.Clone(c.reissue.entry)
+	c.heldUp.meps, c.heldUp.records = slices.Clone(c.heldUp.meps), slices.Clone(c.heldUp.records)
 	for j := range c.bus {
 		c.bus[j].free.entry = slices.Clone(c.bus[j].free.entry)
 		c.bus[j].used.Depth = c.bus[j].used.message()
 	}
-	for _, d := range []*depth{&c.depths.ready, &c.depths.cycles, &c.depths.window, &c.depths.again} {
+	for _, d := range []*depth{&c.depths.ready, &c.depths.cycles, &c.depths.window, &c.depths.reissue} {
 		d.Depth = d.message()
 	}
-	c.groups.running = slices.Clone(c.groups.running)
-	for i, g := range c.groups.running {
-		c.groups.running[i] = proto.CloneOf(g)
+	c.groups.registers = slices.Clone(c.groups.registers)
+	for i, g := range c.groups.registers {
+		c.groups.registers[i] = proto.CloneOf(g)
 	}
 	c.counters = proto.CloneOf(c.counters)
 	ch := newChooser(&c.cfg, c.bus, &c.groups)
-	copy(ch.at, e.chooser.at)
+	copy(ch.nextTurn, e.chooser.nextTurn)
 	c.chooser = ch
 	return explorable{Core: &c, lost: e.lost}
 }

@@ -25,34 +25,34 @@ type fence struct {
 	since time.Time // when that term was heard first
 }
 
-// step takes the term of a control that calls. It tells whether the term is a new one, which ends those before it, or
+// admit takes the term of a control that calls. It tells whether the term is a new one, which ends those before it, or
 // refuses the call. Two controls with one and the same number would be a broken clock: the first one heard is obeyed.
-func (f *fence) step(t Term, now time.Time) (rose bool, err error) {
+func (f *fence) admit(t Term, now time.Time) (raised bool, err error) {
 	switch {
 	case t.Number > f.term.Number:
 		f.term, f.since = t, now
 		return true, nil
 	case t.Number < f.term.Number, t.Holder != f.term.Holder && t.Number > 0:
-		return false, &FencedError{Term: t, Has: f.term, Since: f.since}
+		return false, &FencedError{Term: t, Current: f.term, Since: f.since}
 	}
 	return false, nil
 }
 
 // FencedError refuses a control, since another one with a higher term is obeyed.
 type FencedError struct {
-	Term  Term      // of the control that was refused
-	Has   Term      // of the control that is obeyed
-	Since time.Time // when that one was heard first, by the clock of who refuses
+	Term    Term      // of the control that was refused
+	Current Term      // of the control that is obeyed
+	Since   time.Time // when that one was heard first, by the clock of who refuses
 }
 
 func (e *FencedError) Error() string {
-	has := fmt.Sprintf("only term %d", e.Term.Number)
-	if e.Term.Number == e.Has.Number {
-		has = "the same one"
+	current := fmt.Sprintf("only term %d", e.Term.Number)
+	if e.Term.Number == e.Current.Number {
+		current = "the same one"
 	}
 	return fmt.Sprintf("another control has taken over: %s has term %d since %s, and %s has %s; end the one that is "+
 		"not wanted",
-		orNobody(e.Has.Holder), e.Has.Number, e.Since.Format(time.RFC3339), orNobody(e.Term.Holder), has)
+		orNobody(e.Current.Holder), e.Current.Number, e.Since.Format(time.RFC3339), orNobody(e.Term.Holder), current)
 }
 
 func orNobody(holder string) string {
@@ -66,9 +66,9 @@ func orNobody(holder string) string {
 func (e *FencedError) Status() error {
 	st := status.New(codes.FailedPrecondition, e.Error())
 	info := &errdetails.ErrorInfo{Reason: reasonOf(RefusedTerm), Domain: refusalDomain, Metadata: map[string]string{
-		"got": strconv.FormatUint(e.Term.Number, 10), "got_holder": e.Term.Holder, "want": strconv.FormatUint(e.Has.Number,
+		"got": strconv.FormatUint(e.Term.Number, 10), "got_holder": e.Term.Holder, "want": strconv.FormatUint(e.Current.Number,
 			10),
-		"want_holder": e.Has.Holder, "since": e.Since.Format(time.RFC3339Nano),
+		"want_holder": e.Current.Holder, "since": e.Since.Format(time.RFC3339Nano),
 	}}
 	if with, err := st.WithDetails(info); err == nil {
 		st = with
@@ -88,9 +88,9 @@ func Fenced(err error) *FencedError {
 		return nil
 	}
 	m := info.GetMetadata()
-	fenced = &FencedError{Term: Term{Holder: m["got_holder"]}, Has: Term{Holder: m["want_holder"]}}
+	fenced = &FencedError{Term: Term{Holder: m["got_holder"]}, Current: Term{Holder: m["want_holder"]}}
 	fenced.Term.Number, _ = strconv.ParseUint(m["got"], 10, 64) // a peer's words: 0 says as much
-	fenced.Has.Number, _ = strconv.ParseUint(m["want"], 10, 64)
+	fenced.Current.Number, _ = strconv.ParseUint(m["want"], 10, 64)
 	fenced.Since, _ = time.Parse(time.RFC3339Nano, m["since"])
 	return fenced
 }
@@ -98,25 +98,25 @@ func Fenced(err error) *FencedError {
 // Fence obeys the control with the highest term that it has heard since it was made. A process has one, for all that
 // controls command there. Its methods may be called from any goroutine.
 type Fence struct {
-	mu    sync.Mutex // guards the rest
-	fence fence
-	risen chan struct{} // closed when a higher term is heard
+	mu         sync.Mutex // guards the rest
+	fence      fence
+	superseded chan struct{} // closed when a higher term is heard
 }
 
 // NewFence makes a fence that has heard nobody: the first is obeyed.
-func NewFence() *Fence { return &Fence{risen: make(chan struct{})} }
+func NewFence() *Fence { return &Fence{superseded: make(chan struct{})} }
 
 // Admit takes the term of a control that calls. What it returns is closed when a control with a higher term has been
 // heard. The error is a *FencedError.
-func (f *Fence) Admit(t Term) (risen <-chan struct{}, err error) {
+func (f *Fence) Admit(t Term) (superseded <-chan struct{}, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	rose, err := f.fence.step(t, time.Now())
-	if rose {
-		close(f.risen)
-		f.risen = make(chan struct{})
+	raised, err := f.fence.admit(t, time.Now())
+	if raised {
+		close(f.superseded)
+		f.superseded = make(chan struct{})
 	}
-	return f.risen, err
+	return f.superseded, err
 }
 
 // Term is the highest that was heard, and since when.

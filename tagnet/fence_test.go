@@ -18,7 +18,7 @@ func TestFence(t *testing.T) {
 			now := time.Unix(int64(i), 0)
 			term := Term{Number: rapid.Uint64Range(0, 4).Draw(t, "number"), Holder: rapid.SampledFrom([]string{"a",
 				"b"}).Draw(t, "holder")}
-			rose, err := f.step(term, now)
+			rose, err := f.admit(term, now)
 			if want := term.Number > highest.Number; rose != want {
 				t.Fatalf("%+v after %+v: rose %v", term, highest, rose)
 			}
@@ -31,7 +31,7 @@ func TestFence(t *testing.T) {
 			}
 			var fenced *FencedError
 			if err != nil && (!errors.As(err,
-				&fenced) || fenced.Has != highest || !fenced.Since.Equal(since) || fenced.Term != term) {
+				&fenced) || fenced.Current != highest || !fenced.Since.Equal(since) || fenced.Term != term) {
 				t.Fatalf("%+v where %+v is obeyed since %v: %+v", term, highest, since, fenced)
 			}
 		}
@@ -40,9 +40,9 @@ func TestFence(t *testing.T) {
 
 // TestFencedTravels reads the refusal of a control back from a gRPC status.
 func TestFencedTravels(t *testing.T) {
-	want := FencedError{Term: Term{1, "a"}, Has: Term{2, "b"}, Since: time.Now().Truncate(0)}
+	want := FencedError{Term: Term{1, "a"}, Current: Term{2, "b"}, Since: time.Now().Truncate(0)}
 	got := Fenced(want.Status())
-	if got == nil || got.Term != want.Term || got.Has != want.Has || !got.Since.Equal(want.Since) ||
+	if got == nil || got.Term != want.Term || got.Current != want.Current || !got.Since.Equal(want.Since) ||
 		got.Error() != want.Error() {
 		t.Errorf("sent %+v, got %+v", want, got)
 	}
@@ -51,8 +51,8 @@ func TestFencedTravels(t *testing.T) {
 	}
 }
 
-// TestFenceTellsThoseBefore closes what an older control waits on, once.
-func TestFenceTellsThoseBefore(t *testing.T) {
+// TestFenceNotifiesThoseBefore closes what an older control waits on, once.
+func TestFenceNotifiesThoseBefore(t *testing.T) {
 	f := NewFence()
 	risen, err := f.Admit(Term{Number: 1, Holder: "a"})
 	again, _ := f.Admit(Term{Number: 1, Holder: "a"})

@@ -65,10 +65,10 @@ func BenchmarkTokensOverGRPC(b *testing.B) {
 // benchUnit is a readout unit that reads at once and a builder unit that builds at once.
 func benchUnit(b *testing.B, ru *RUClient, bu *BUClient, place int, total, retain, packing uint64) error {
 	var out []Feedback
-	var told uint64
+	var reported uint64
 	for released := uint64(0); ; {
-		if read := min(total, released+retain); read > told || told == 0 {
-			told = read
+		if read := min(total, released+retain); read > reported || reported == 0 {
+			reported = read
 			err := ru.Update(Update{Read: read, Events: read * packing, End: read == total})
 			if err != nil && !errors.Is(err, io.EOF) {
 				return err
@@ -94,7 +94,7 @@ func benchUnit(b *testing.B, ru *RUClient, bu *BUClient, place int, total, retai
 				})
 			}
 		}
-		if err := bu.Feedback(out...); err != nil && !errors.Is(err, io.EOF) {
+		if err := bu.SendFeedback(out...); err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
 	}
@@ -110,7 +110,7 @@ func BenchmarkRemoteStats(b *testing.B) {
 		Packing: 100,
 	}})
 	for us := range int64(1000) {
-		sys.server.do(func() { _ = sys.server.timing.latency.RecordValue(us * us) })
+		sys.server.runAsOwner(func() { _ = sys.server.timing.latency.RecordValue(us * us) })
 	}
 	r := NewRemote(sys.conn, RemoteConfig{Scope: sys.scope("control")})
 	defer r.Close()

@@ -17,8 +17,8 @@ import (
 // serve, and Close it before the gRPC server is stopped.
 type Host struct {
 	// immutable
-	access Access // to the host, and to the scheduler that it has
-	gate   *gate
+	access     Access // to the host, and to the scheduler that it has
+	authorizer *authorizer
 
 	mu      sync.Mutex // guards the rest
 	server  *Server    // nil: no scheduler
@@ -31,7 +31,7 @@ func NewHost(access Access) *Host {
 		access.Fence = NewFence()
 	}
 	h := &Host{access: access, refused: map[Refusal]uint64{}}
-	h.gate = newGate(access, func(why Refusal) {
+	h.authorizer = newAuthorizer(access, func(why Refusal) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.refused[why]++
@@ -62,7 +62,7 @@ func (h *Host) Close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.server != nil {
-		h.vacate()
+		h.closeServer()
 	}
 }
 
@@ -73,23 +73,23 @@ func (h *Host) begin(m *tagnetv1.BeginRequest) (*tagnetv1.BeginResponse, error) 
 		return nil, refusalStatus(codes.InvalidArgument, RefusedMessage, nil, "%v", err)
 	}
 	cfg.Access = h.access
-	m = untermed(m) // the same request of another control is the same
+	m = withoutTerm(m) // the same request of another control is the same
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.server != nil {
-		has, asked := &h.server.cfg, m.GetScope()
+		current, requested := &h.server.cfg, m.GetScope()
 		switch {
 		case proto.Equal(h.server.request, m):
-			return &tagnetv1.BeginResponse{State: tagnetv1.State(h.server.log.now()), Already: true}, nil
-		case has.Run == asked.GetRun() && has.View == asked.GetView():
+			return &tagnetv1.BeginResponse{State: tagnetv1.State(h.server.log.currentState()), Already: true}, nil
+		case current.Run == requested.GetRun() && current.View == requested.GetView():
 			return nil, refusalStatus(codes.FailedPrecondition, RefusedBusy, nil,
-				"the scheduler of run %d, view %d was begun with another configuration", has.Run, has.View)
+				"the scheduler of run %d, view %d was begun with another configuration", current.Run, current.View)
 		case !isClosed(h.server.drained):
 			return nil, refusalStatus(codes.FailedPrecondition, RefusedBusy, nil,
 				"the scheduler of run %d, view %d is at work here: end it before run %d, view %d begins",
-				has.Run, has.View, asked.GetRun(), asked.GetView())
+				current.Run, current.View, requested.GetRun(), requested.GetView())
 		}
-		h.vacate()
+		h.closeServer()
 	}
 	s, err := newServer(cfg)
 	if err != nil {
@@ -99,15 +99,15 @@ func (h *Host) begin(m *tagnetv1.BeginRequest) (*tagnetv1.BeginResponse, error) 
 	return &tagnetv1.BeginResponse{State: tagnetv1.State(Idle)}, nil
 }
 
-// untermed is a request without the term of who made it.
-func untermed(m *tagnetv1.BeginRequest) *tagnetv1.BeginRequest {
+// withoutTerm is a request without the term of who made it.
+func withoutTerm(m *tagnetv1.BeginRequest) *tagnetv1.BeginRequest {
 	m = proto.CloneOf(m)
 	m.Scope.Term, m.Scope.Holder = 0, ""
 	return m
 }
 
-// vacate closes the scheduler. mu is held.
-func (h *Host) vacate() {
+// closeServer closes the scheduler. mu is held.
+func (h *Host) closeServer() {
 	h.server.Close()
 	h.server = nil
 }
@@ -122,7 +122,7 @@ func (h *Host) end(scope *tagnetv1.Scope) (bool, error) {
 	if err := h.server.checkScope(scope, true); err != nil {
 		return false, err
 	}
-	h.vacate()
+	h.closeServer()
 	return true, nil
 }
 
@@ -166,14 +166,14 @@ func (v hostService) Control(ctx context.Context, m *tagnetv1.ControlRequest) (*
 	if s := v.h.Server(); s != nil {
 		return s.serveControl(ctx, m)
 	}
-	if _, err := v.h.gate.control(ctx, m.GetScope()); err != nil {
+	if _, err := v.h.authorizer.authorizeControl(ctx, m.GetScope()); err != nil {
 		return nil, err
 	}
 	return nil, errNoScheduler()
 }
 
 func (v hostService) Begin(ctx context.Context, m *tagnetv1.BeginRequest) (*tagnetv1.BeginResponse, error) {
-	if _, err := v.h.gate.control(ctx, m.GetScope()); err != nil {
+	if _, err := v.h.authorizer.authorizeControl(ctx, m.GetScope()); err != nil {
 		return nil, err
 	}
 	if got := m.GetScope().GetProtocol(); got != protocolVersion {
@@ -184,7 +184,7 @@ func (v hostService) Begin(ctx context.Context, m *tagnetv1.BeginRequest) (*tagn
 }
 
 func (v hostService) End(ctx context.Context, m *tagnetv1.EndRequest) (*tagnetv1.EndResponse, error) {
-	if _, err := v.h.gate.control(ctx, m.GetScope()); err != nil {
+	if _, err := v.h.authorizer.authorizeControl(ctx, m.GetScope()); err != nil {
 		return nil, err
 	}
 	ended, err := v.h.end(m.GetScope())
@@ -197,7 +197,7 @@ func (v hostService) Follow(m *tagnetv1.FollowRequest, out tagnetv1.TagNet_Follo
 	if s == nil {
 		return errNoScheduler()
 	}
-	risen, err := s.gate.reader(out.Context(), m.GetScope(), s.member)
+	superseded, err := s.authorizer.authorizeReader(out.Context(), m.GetScope(), s.member)
 	if err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func (v hostService) Follow(m *tagnetv1.FollowRequest, out tagnetv1.TagNet_Follo
 	}
 	after := m.GetAfter()
 	for {
-		some, moved, over := s.notices.after(after)
+		some, changed, over := s.notices.noticesAfter(after)
 		for _, n := range some {
 			if err := out.Send(n); err != nil {
 				return err
@@ -220,9 +220,9 @@ func (v hostService) Follow(m *tagnetv1.FollowRequest, out tagnetv1.TagNet_Follo
 			return nil
 		}
 		select {
-		case <-moved:
-		case <-risen:
-			if risen, err = s.gate.reader(out.Context(), m.GetScope(), s.member); err != nil {
+		case <-changed:
+		case <-superseded:
+			if superseded, err = s.authorizer.authorizeReader(out.Context(), m.GetScope(), s.member); err != nil {
 				return err
 			}
 		case <-out.Context().Done():

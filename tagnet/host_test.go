@@ -139,12 +139,12 @@ func TestRemoteComesBack(t *testing.T) {
 	rus, bus := sys.attachAll(t)
 	g, gctx := errgroup.WithContext(ctx)
 	var seen [meps]atomic.Int32
-	half := make(chan struct{})
+	halfway := make(chan struct{})
 	for i, c := range rus {
 		g.Go(func() error {
 			return readAhead(gctx, c, meps, 40, 1, func(tok Token) error {
 				if i == 0 && tok.MEP == meps/2 {
-					close(half)
+					close(halfway)
 				}
 				if int(seen[tok.MEP].Add(1)) < len(rus) {
 					return nil
@@ -153,7 +153,7 @@ func TestRemoteComesBack(t *testing.T) {
 			})
 		})
 	}
-	patiently.Receive(t, half)
+	patiently.Receive(t, halfway)
 	if err := first.Close(); err != nil { // what a killed control does
 		t.Fatal(err)
 	}
@@ -191,8 +191,8 @@ func TestRemoteOperates(t *testing.T) {
 	h := host(t, Access{})
 	conn, ctx := h.dial(), testContext(t)
 	must(t, Begin(ctx, conn, seventh, twoByTwo(), time.Millisecond))
-	peers, gone := make(chan *PeerError, 8), make(chan error, 1)
-	r := NewRemote(conn, RemoteConfig{Scope: seventh, OnPeer: func(e *PeerError) { peers <- e },
+	peers, gone := make(chan *UnitError, 8), make(chan error, 1)
+	r := NewRemote(conn, RemoteConfig{Scope: seventh, OnIncident: func(e *UnitError) { peers <- e },
 		OnGone: func(err error) { gone <- err }})
 	defer r.Close()
 	missing := map[string]bool{}

@@ -25,12 +25,12 @@ func small(rus, bus int) serverConfig {
 		ResumeTimeout: time.Millisecond}
 }
 
-func (sys *system) incident(t *testing.T) *PeerError {
+func (sys *system) incident(t *testing.T) *UnitError {
 	t.Helper()
 	for {
-		some, more, _ := sys.server.notices.after(sys.told)
+		some, more, _ := sys.server.notices.noticesAfter(sys.noticesSeen)
 		for _, n := range some {
-			sys.told = n.GetNumber()
+			sys.noticesSeen = n.GetNumber()
 			if e, ok := incidentOf(n.GetIncident()); ok {
 				return e
 			}
@@ -90,9 +90,9 @@ func TestRefusals(t *testing.T) {
 func TestForeignMessages(t *testing.T) {
 	sys := serve(t, small(1, 1))
 	client := tagnetv1.NewTagNetClient(sys.conn)
-	good := sys.scope("bu0").wire()
+	good := sys.scope("bu0").message()
 	good.Conversation = 1
-	old := sys.scope("bu0").wire()
+	old := sys.scope("bu0").message()
 	old.Protocol = 99
 	for name, messages := range map[string][]*tagnetv1.FeedbackBatch{
 		"wrong_protocol": {{Scope: old, SlotCount: 2}},
@@ -136,7 +136,7 @@ func TestReadoutUnitLost(t *testing.T) {
 	}
 }
 
-// TestBuilderUnitLost gives the MEP of a lost builder unit to another one, and does not let the lost one come back.
+// TestBuilderUnitLost gives the FirstMEP of a lost builder unit to another one, and does not let the lost one come back.
 func TestBuilderUnitLost(t *testing.T) {
 	sys := serve(t, small(1, 2))
 	rus, bus := sys.attachAll(t)
@@ -154,7 +154,7 @@ func TestBuilderUnitLost(t *testing.T) {
 		t.Fatalf("got %+v after %+v", again, first)
 	}
 	held := again.built(1)
-	must(t, bus[0].Hold(held))
+	must(t, bus[0].QueueFeedback(held))
 	must(t, bus[0].Flush(testContext(t)))
 	if err := sys.server.IncludeBU("bu1"); !errors.Is(err, NotNow) {
 		t.Errorf("a lost unit was included: %v", err)
@@ -199,7 +199,7 @@ func TestBuilderUnitExcludedAndIncluded(t *testing.T) {
 	}
 	refused(RefusedExcluded)
 	if err := sys.server.IncludeBU("bu1"); !errors.Is(err, NotNow) {
-		t.Fatalf("included although ru0 has not settled: %v", err)
+		t.Fatalf("included although ru0 has not confirmed the exclusion: %v", err)
 	}
 	var tokens Tokens
 	for len(tokens.Withdrawn) == 0 {
@@ -208,7 +208,7 @@ func TestBuilderUnitExcludedAndIncluded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if w := tokens.Withdrawn[0]; w.BU != 1 || w.Gone || w.Before < tokens.First {
+	if w := tokens.Withdrawn[0]; w.BU != 1 || w.Gone || w.BeforeCycle < tokens.First {
 		t.Fatalf("withdrawn is %+v", w)
 	}
 	must(t, ru.ConfirmExclusion(0))
@@ -273,7 +273,7 @@ func TestWrongFeedbackIsCounted(t *testing.T) {
 	if n := sys.server.Registers().Counters.Refused[WrongAttempt]; n != 1 {
 		t.Errorf("counted %d times", n)
 	}
-	if err := bu.Feedback(make([]Feedback, 3)...); err == nil {
+	if err := bu.SendFeedback(make([]Feedback, 3)...); err == nil {
 		t.Error("three outcomes for two slots were taken")
 	}
 }
@@ -297,14 +297,14 @@ func TestBeginning(t *testing.T) {
 		want bool
 	}{{Update{}, false}, {Update{Read: 1, Events: 1}, true}, {Update{Read: 2, Events: 2}, true},
 		{Update{Read: 2, Events: 2, End: true}, false}} {
-		must(t, c.Update(0, step.u))
-		if got := c.beginning(); got != step.want {
+		must(t, c.ApplyUpdate(0, step.u))
+		if got := c.firstCycleIncomplete(); got != step.want {
 			t.Errorf("after %+v beginning is %v", step.u, got)
 		}
 	}
 	c = newCore(t, small(1, 3).Core)
 	c.Start()
-	if err := c.Update(0, Update{Read: 3, Events: 3}); err != nil || c.beginning() {
+	if err := c.ApplyUpdate(0, Update{Read: 3, Events: 3}); err != nil || c.firstCycleIncomplete() {
 		t.Errorf("a full cycle waits (%v)", err)
 	}
 }

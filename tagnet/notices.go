@@ -14,14 +14,14 @@ const maxNotices = 4096
 
 // notices are what happened to a scheduler since it began, for any number of followers.
 type notices struct {
-	mu    sync.Mutex // guards the rest
-	kept  []*tagnetv1.Notice
-	last  uint64        // number of the newest
-	moved chan struct{} // closed when there is a newer one or no more will come
-	over  bool
+	mu      sync.Mutex // guards the rest
+	kept    []*tagnetv1.Notice
+	last    uint64        // number of the newest
+	changed chan struct{} // closed when there is a newer one or no more will come
+	over    bool
 }
 
-func newNotices() *notices { return &notices{moved: make(chan struct{})} }
+func newNotices() *notices { return &notices{changed: make(chan struct{})} }
 
 // add appends a notice. It sets its number and its time.
 func (n *notices) add(m *tagnetv1.Notice) {
@@ -36,8 +36,8 @@ func (n *notices) add(m *tagnetv1.Notice) {
 		n.kept = append(n.kept[:0], n.kept[maxNotices/2:]...)
 	}
 	n.kept = append(n.kept, m)
-	close(n.moved)
-	n.moved = make(chan struct{})
+	close(n.changed)
+	n.changed = make(chan struct{})
 }
 
 // close tells that no more will come.
@@ -46,12 +46,12 @@ func (n *notices) close() {
 	defer n.mu.Unlock()
 	if !n.over {
 		n.over = true
-		close(n.moved)
+		close(n.changed)
 	}
 }
 
-// after returns the notices behind a number, what to wait for if there are none, and whether none will come any more.
-func (n *notices) after(number uint64) (out []*tagnetv1.Notice, moved <-chan struct{}, over bool) {
+// noticesAfter returns the notices behind a number, what to wait for if there are none, and whether none will come any more.
+func (n *notices) noticesAfter(number uint64) (out []*tagnetv1.Notice, changed <-chan struct{}, over bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for i, m := range n.kept {
@@ -60,14 +60,14 @@ func (n *notices) after(number uint64) (out []*tagnetv1.Notice, moved <-chan str
 			break
 		}
 	}
-	return out, n.moved, n.over
+	return out, n.changed, n.over
 }
 
-func (n *notices) state(s State) { n.add(&tagnetv1.Notice{State: tagnetv1.State(s)}) }
+func (n *notices) addState(s State) { n.add(&tagnetv1.Notice{State: tagnetv1.State(s)}) }
 
-func (n *notices) peer(e *PeerError) { n.add(&tagnetv1.Notice{Incident: incidentMessage(e)}) }
+func (n *notices) addIncident(e *UnitError) { n.add(&tagnetv1.Notice{Incident: incidentMessage(e)}) }
 
-func incidentMessage(e *PeerError) *tagnetv1.Incident {
+func incidentMessage(e *UnitError) *tagnetv1.Incident {
 	m := &tagnetv1.Incident{
 		Role: tagnetv1.Incident_Role(e.Role + 1), Unit: e.Unit, Kind: tagnetv1.Incident_Kind(e.Incident + 1),
 	}
@@ -78,12 +78,12 @@ func incidentMessage(e *PeerError) *tagnetv1.Incident {
 }
 
 // incidentOf is incidentMessage backwards; false if the message names nothing that this version knows.
-func incidentOf(m *tagnetv1.Incident) (*PeerError, bool) {
+func incidentOf(m *tagnetv1.Incident) (*UnitError, bool) {
 	role, kind := m.GetRole()-1, m.GetKind()-1
 	if role < 0 || int(role) > int(Builder) || kind < 0 || int(kind) > int(Misbehaved) {
 		return nil, false
 	}
-	e := &PeerError{Role: Role(role), Unit: m.GetUnit(), Incident: Incident(kind)}
+	e := &UnitError{Role: Role(role), Unit: m.GetUnit(), Incident: Incident(kind)}
 	if e.Incident != Missing {
 		e.Err = errors.New(m.GetSeenBy())
 	}

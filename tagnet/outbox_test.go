@@ -19,14 +19,14 @@ func TestOutbox(t *testing.T) {
 		var wire []message
 		var acks []uint64
 		var got []int
-		given := 0
+		total := 0
 		deliver := func(t *rapid.T) {
 			if len(wire) == 0 {
 				return
 			}
 			m := wire[0]
 			wire = wire[1:]
-			before, ok := repeated(uint64(len(got)), m.first, len(m.items))
+			before, ok := countRepeated(uint64(len(got)), m.first, len(m.items))
 			if !ok {
 				t.Fatalf("entry %d came after %d entries", m.first, len(got))
 			}
@@ -40,7 +40,7 @@ func TestOutbox(t *testing.T) {
 			acks = acks[min(1, len(acks)):]
 		}
 		send := func(t *rapid.T) {
-			first, items := box.take(nil, rapid.IntRange(1, 4).Draw(t, "limit"))
+			first, items := box.claim(nil, rapid.IntRange(1, 4).Draw(t, "limit"))
 			if len(items) > 0 {
 				wire = append(wire, message{first, items})
 			}
@@ -53,26 +53,26 @@ func TestOutbox(t *testing.T) {
 			}
 		}
 		t.Repeat(map[string]func(*rapid.T){
-			"give": func(*rapid.T) { box.push(given); given++ }, "send": send, "deliver": deliver, "acknowledge": acknowledge,
+			"give": func(*rapid.T) { box.push(total); total++ }, "send": send, "deliver": deliver, "acknowledge": acknowledge,
 			"cut": func(t *rapid.T) { cut(rapid.Bool().Draw(t, "answered")) },
 			"": func(t *rapid.T) {
-				if box.given() != uint64(given) || box.acked > uint64(len(got)) || box.waiting() > given-len(got) {
-					t.Fatalf("%d given, %d arrived: %+v", given, len(got), box)
+				if box.total() != uint64(total) || box.acked > uint64(len(got)) || box.unsent() > total-len(got) {
+					t.Fatalf("%d given, %d arrived: %+v", total, len(got), box)
 				}
-				if len(box.items) > 2*int(box.given()-box.acked)+1 {
-					t.Fatalf("%d of %d entries kept", len(box.items), box.given()-box.acked)
+				if len(box.items) > 2*int(box.total()-box.acked)+1 {
+					t.Fatalf("%d of %d entries kept", len(box.items), box.total()-box.acked)
 				}
 			},
 		})
-		for box.acked < uint64(given) {
+		for box.acked < uint64(total) {
 			send(t)
 			deliver(t)
 			acknowledge(t)
 		}
-		if len(got) != given || !slices.IsSorted(got) || len(box.items) != box.head {
-			t.Fatalf("%d given, and %v arrived", given, got)
+		if len(got) != total || !slices.IsSorted(got) || len(box.items) != box.head {
+			t.Fatalf("%d given, and %v arrived", total, got)
 		}
-		if box.ack(uint64(given)+1) || given > 0 && box.ack(0) {
+		if box.ack(uint64(total)+1) || total > 0 && box.ack(0) {
 			t.Fatal("an acknowledgement that cannot be was taken")
 		}
 	})

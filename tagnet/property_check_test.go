@@ -44,7 +44,7 @@ func (m *model) checkGroups(t *rapid.T, r *Registers) {
 	}
 }
 
-// checkReleased holds that below the watermark all that has no outcome is held up, that the watermark stands at a MEP
+// checkReleased holds that below the watermark all that has no outcome is held up, that the watermark stands at a FirstMEP
 // without one, and that what is kept is bounded.
 func (m *model) checkReleased(t *rapid.T, r *Registers) {
 	held := m.core.HeldUp()
@@ -88,8 +88,8 @@ func (m *model) checkSlots(t *rapid.T, r *Registers) {
 		if b.Free == 0 {
 			blocked++
 		}
-		if int(b.Free)+used[j] != m.core.cfg.credits() || b.Used.Now != uint64(used[j]) {
-			t.Fatalf("bu%d: %d free and %d used of %d slots", j, b.Free, used[j], m.core.cfg.credits())
+		if int(b.Free)+used[j] != m.core.cfg.creditPerBU() || b.Used.Now != uint64(used[j]) {
+			t.Fatalf("bu%d: %d free and %d used of %d slots", j, b.Free, used[j], m.core.cfg.creditPerBU())
 		}
 	}
 	if blocked != m.core.blocked || active != m.core.active {
@@ -107,12 +107,12 @@ func (m *model) finish(t *rapid.T) {
 	}
 	for ru := range m.read {
 		if !m.gone[ru] {
-			m.tell(t, ru, m.total)
+			m.sendUpdate(t, ru, m.total)
 		}
 	}
 	for bu := range m.out {
-		must(t, m.core.know(bu, uint64(len(m.core.changes()))))
-		m.knows[bu] = len(m.core.changes())
+		must(t, m.core.ackAbsences(bu, uint64(len(m.core.absencesSoFar()))))
+		m.ackedAbsences[bu] = len(m.core.absencesSoFar())
 	}
 	for step := 0; m.core.State() != Drained; step++ {
 		if step > 1000 {
@@ -138,7 +138,7 @@ func (m *model) finish(t *rapid.T) {
 	}
 }
 
-// answerOne builds the newest MEP in flight.
+// answerOne builds the newest FirstMEP in flight.
 func (m *model) answerOne(t *rapid.T) {
 	for k := m.core.next; k > m.core.cfg.First; k-- {
 		tok := m.tokens[k-1]

@@ -9,7 +9,7 @@ import (
 
 // TestScheduling drives the core with any order of inputs and holds it to the rules of the architecture: no slot is
 // used twice, each active builder unit stands at most once in a cycle, the released watermark is right and never goes
-// back, every MEP gets one outcome, wrong feedback changes nothing, and with feedback given the core drains.
+// back, every FirstMEP gets one outcome, wrong feedback changes nothing, and with feedback given the core drains.
 func TestScheduling(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel(t)
@@ -25,7 +25,7 @@ func TestScheduling(t *testing.T) {
 			"include bu": m.includeBU,
 			"exclude ru": m.excludeRU,
 			"include ru": m.includeRU,
-			"know":       m.know,
+			"know":       m.ackAbsences,
 			"pause":      func(*rapid.T) { _ = m.core.Pause() },
 			"resume":     func(*rapid.T) { _ = m.core.Resume() },
 			"drain":      m.drain,
@@ -35,19 +35,19 @@ func TestScheduling(t *testing.T) {
 }
 
 type model struct {
-	core   *Core
-	batch  Batch
-	total  uint64 // MEPs of the input
-	events uint64
-	read   []uint64
-	gone   []bool // RUs
-	out    []bool // BUs
-	knows  []int  // by BU: absences that it goes by
-	tokens map[uint64]Token
-	owner  map[[2]uint32]uint64 // MEP in a slot
-	done   map[uint64]Outcome
-	low    uint64 // released last time
-	limit  uint64
+	core          *Core
+	batch         Batch
+	total         uint64 // MEPs of the input
+	events        uint64
+	read          []uint64
+	gone          []bool // RUs
+	out           []bool // BUs
+	ackedAbsences []int  // by BU: absences that it goes by
+	tokens        map[uint64]Token
+	owner         map[[2]uint32]uint64 // FirstMEP in a slot
+	done          map[uint64]Outcome
+	low           uint64 // released last time
+	limit         uint64
 }
 
 func newModel(t *rapid.T) *model {
@@ -68,17 +68,17 @@ func newModel(t *rapid.T) *model {
 	core := newCore(t, cfg)
 	core.Start()
 	m := &model{
-		core:   core,
-		total:  rapid.Uint64Range(0, 60).Draw(t, "total"),
-		read:   make([]uint64, rus),
-		gone:   make([]bool, rus),
-		out:    make([]bool, bus),
-		knows:  make([]int, bus),
-		tokens: map[uint64]Token{},
-		owner:  map[[2]uint32]uint64{},
-		done:   map[uint64]Outcome{},
-		limit:  NoMEP,
-		low:    cfg.First,
+		core:          core,
+		total:         rapid.Uint64Range(0, 60).Draw(t, "total"),
+		read:          make([]uint64, rus),
+		gone:          make([]bool, rus),
+		out:           make([]bool, bus),
+		ackedAbsences: make([]int, bus),
+		tokens:        map[uint64]Token{},
+		owner:         map[[2]uint32]uint64{},
+		done:          map[uint64]Outcome{},
+		limit:         NoMEP,
+		low:           cfg.First,
 	}
 	if m.total > 0 {
 		m.events = m.total*uint64(cfg.Packing) - rapid.Uint64Range(0, uint64(cfg.Packing)-1).Draw(t, "lacking")
@@ -86,18 +86,18 @@ func newModel(t *rapid.T) *model {
 	return m
 }
 
-func (m *model) tell(t *rapid.T, ru int, upTo uint64) {
+func (m *model) sendUpdate(t *rapid.T, ru int, upTo uint64) {
 	m.read[ru] = upTo
 	u := Update{Read: m.core.cfg.First + upTo, Events: min(m.events, upTo*uint64(m.core.cfg.Packing)),
 		End: upTo == m.total}
-	if err := m.core.Update(ru, u); err != nil && !m.gone[ru] {
+	if err := m.core.ApplyUpdate(ru, u); err != nil && !m.gone[ru] {
 		t.Fatalf("update %+v refused: %v", u, err)
 	}
 }
 
 func (m *model) readSome(t *rapid.T) {
 	ru := rapid.IntRange(0, len(m.read)-1).Draw(t, "ru")
-	m.tell(t, ru, min(m.total, m.read[ru]+rapid.Uint64Range(0, 20).Draw(t, "more")))
+	m.sendUpdate(t, ru, min(m.total, m.read[ru]+rapid.Uint64Range(0, 20).Draw(t, "more")))
 }
 
 func (m *model) issue(t *rapid.T) {
@@ -127,7 +127,7 @@ func (m *model) checkToken(t *rapid.T, tok Token, place int) {
 	if int(tok.BU) != place || m.out[tok.BU] {
 		t.Fatalf("token %+v in place %d goes to the wrong or an excluded unit", tok, place)
 	}
-	if was, taken := m.owner[[2]uint32{uint32(tok.BU), tok.Slot}]; taken {
+	if was, used := m.owner[[2]uint32{uint32(tok.BU), tok.Slot}]; used {
 		t.Fatalf("token %+v uses the slot of MEP %d", tok, was)
 	}
 	if _, is := m.done[tok.MEP]; is {
@@ -144,7 +144,7 @@ func (m *model) checkToken(t *rapid.T, tok Token, place int) {
 	if tok.MEP >= m.limit {
 		t.Fatalf("token %+v beyond the limit %d", tok, m.limit)
 	}
-	m.checkKnown(t, tok)
+	m.checkAbsencesAcked(t, tok)
 	m.tokens[tok.MEP] = tok
 	m.owner[[2]uint32{uint32(tok.BU), tok.Slot}] = tok.MEP
 }
@@ -177,7 +177,7 @@ func (m *model) answer(t *rapid.T, tok Token, o Outcome) {
 	}
 	k := tok.MEP - m.core.cfg.First
 	f.Events = uint32(min(m.events, (k+1)*uint64(m.core.cfg.Packing)) - k*uint64(m.core.cfg.Packing))
-	if err := m.core.Feedback(int(tok.BU), f); err != nil {
+	if err := m.core.ApplyFeedback(int(tok.BU), f); err != nil {
 		t.Fatalf("feedback %+v for %+v refused: %v", f, tok, err)
 	}
 	delete(m.owner, [2]uint32{uint32(tok.BU), tok.Slot})
@@ -212,7 +212,7 @@ func (m *model) wrongFeedback(t *rapid.T) {
 		return // by chance it is right
 	}
 	before := m.core.Registers()
-	err := m.core.Feedback(bu, f)
+	err := m.core.ApplyFeedback(bu, f)
 	var in *inputError
 	if !errors.As(err, &in) {
 		t.Fatalf("feedback %+v of bu%d: got %v, want a refusal", f, bu, err)
@@ -264,23 +264,23 @@ func (m *model) includeRU(t *rapid.T) {
 	}
 }
 
-// know lets a builder unit know of all absences.
-func (m *model) know(t *rapid.T) {
+// ackAbsences lets a builder unit know of all absences.
+func (m *model) ackAbsences(t *rapid.T) {
 	bu := rapid.IntRange(0, len(m.out)-1).Draw(t, "bu")
-	must(t, m.core.know(bu, uint64(len(m.core.changes()))))
-	m.knows[bu] = len(m.core.changes())
+	must(t, m.core.ackAbsences(bu, uint64(len(m.core.absencesSoFar()))))
+	m.ackedAbsences[bu] = len(m.core.absencesSoFar())
 }
 
-// checkKnown holds that every builder unit goes by the returns of readout units before a new MEP is issued, which has
+// checkAbsencesAcked holds that every builder unit goes by the returns of readout units before a new FirstMEP is issued, which has
 // their parts.
-func (m *model) checkKnown(t *rapid.T, tok Token) {
-	for i, a := range m.core.changes() {
-		for bu, knows := range m.knows {
-			if a.Back && tok.Attempt == 1 && !m.out[bu] && knows <= i {
+func (m *model) checkAbsencesAcked(t *rapid.T, tok Token) {
+	for i, a := range m.core.absencesSoFar() {
+		for bu, acked := range m.ackedAbsences {
+			if a.Rejoined && tok.Attempt == 1 && !m.out[bu] && acked <= i {
 				t.Fatalf("token %+v, and bu%d does not know that ru%d is back", tok, bu, a.RU)
 			}
 		}
-		if a.MEP <= tok.MEP && tok.Attempt == 1 && m.batch.First < a.Cycle {
+		if a.FirstMEP <= tok.MEP && tok.Attempt == 1 && m.batch.First < a.FirstCycle {
 			t.Fatalf("token %+v in cycle %d or later: %+v is wrong", tok, m.batch.First, a)
 		}
 	}

@@ -22,7 +22,7 @@ func (s *Server) refuse(code codes.Code, why Refusal, got, want any, format stri
 func (s *Server) countRefused(why Refusal) {
 	s.refused.mu.Lock()
 	defer s.refused.mu.Unlock()
-	s.refused.by[why]++
+	s.refused.byRefusal[why]++
 }
 
 // refusalStatus is a refusal as gRPC carries it.

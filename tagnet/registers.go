@@ -26,14 +26,14 @@ type BURegister = tagnetv1.BURegister
 // BUCounters of one builder unit.
 type BUCounters = tagnetv1.BUCounters
 
-// members says what the numbers of a list of counters stand for; those without a name are not told.
-var members = map[protoreflect.Name][]string{
-	"waits_for": words(Waiting.String, numberOfWaiting),
-	"refused":   words(Reason.String, numberOfReasons),
-	"loops":     words(strconv.Itoa, MaxLoops+1),
+// listNames says what the numbers of a list of counters stand for; those without a name are not told.
+var listNames = map[protoreflect.Name][]string{
+	"waits_for": enumNames(WaitReason.String, numberOfWaitReasons),
+	"refused":   enumNames(Reason.String, numberOfReasons),
+	"loops":     enumNames(strconv.Itoa, MaxLoops+1),
 }
 
-func words[K ~int | ~uint8](word func(K) string, n int) (out []string) {
+func enumNames[K ~int | ~uint8](word func(K) string, n int) (out []string) {
 	for k := range n {
 		out = append(out, word(K(k)))
 	}
@@ -51,7 +51,7 @@ func eachCounter(prefix string, m protoreflect.Message, all bool, f func(name, h
 		switch {
 		case field.IsList():
 			list := m.Get(field).List()
-			for k, member := range members[field.Name()] {
+			for k, member := range listNames[field.Name()] {
 				var n uint64
 				if k < list.Len() {
 					n = list.Get(k).Uint()
@@ -68,8 +68,8 @@ func eachCounter(prefix string, m protoreflect.Message, all bool, f func(name, h
 	}
 }
 
-// Described lists the counters that a scheduler may tell.
-func Described() (out counter.List) {
+// CounterList lists the counters that a scheduler may tell.
+func CounterList() (out counter.List) {
 	eachCounter("", new(Counters).ProtoReflect(), true, func(name, help string, _ uint64) {
 		out = append(out, counter.Counter{Name: name, Help: help, Kind: counter.Count})
 	})
@@ -82,8 +82,8 @@ type Stats struct {
 	Latency *hdrhistogram.Histogram // that of the registers
 }
 
-// Named gives every counter by its name.
-func (s *Stats) Named() map[string]uint64 {
+// CountersByName gives every counter by its name.
+func (s *Stats) CountersByName() map[string]uint64 {
 	m := map[string]uint64{}
 	eachCounter("", s.GetCounters().ProtoReflect(), false, func(name, _ string, n uint64) { m[name] = n })
 	return m
@@ -109,21 +109,21 @@ func (c *Core) Registers() *Registers {
 		Policy:     policyMessage(c.cfg.Policy),
 		Rules:      rulesMessage(&c.cfg.Rules),
 		Loose:      c.cfg.Loose,
-		WaitingFor: c.waiting.String(),
+		WaitingFor: c.waitReason.String(),
 		NextMep:    c.next,
 		NextCycle:  c.nextCycle,
 		Read:       c.read,
 		Released:   c.released,
-		HeldUp:     uint64(len(c.held.meps)),
+		HeldUp:     uint64(len(c.heldUp.meps)),
 		InFlight:   uint64(c.InFlight()),
 		Counters:   proto.CloneOf(c.counters),
 		Ready:      c.depths.ready.message(),
 		Cycles:     c.depths.cycles.message(),
 		Window:     c.depths.window.message(),
-		Again:      c.depths.again.message(),
+		Again:      c.depths.reissue.message(),
 	}
-	if c.ring != nil {
-		r.Counters.Tags.Waiting, r.Tags = uint64(len(c.ring.waiting)), c.ring.depth.message()
+	if c.tagRing != nil {
+		r.Counters.Tags.Waiting, r.Tags = uint64(len(c.tagRing.pending)), c.tagRing.depth.message()
 	}
 	for i, u := range c.rus {
 		r.Rus = append(r.Rus, &tagnetv1.RURegister{
@@ -143,10 +143,10 @@ func (c *Core) Registers() *Registers {
 			Lost:     b.lost,
 			Free:     uint64(b.free.len()),
 			Used:     b.used.message(),
-			Counters: proto.CloneOf(b.count),
+			Counters: proto.CloneOf(b.counters),
 		})
 	}
-	for _, g := range c.groups.running {
+	for _, g := range c.groups.registers {
 		r.Groups = append(r.Groups, proto.CloneOf(g))
 	}
 	return r

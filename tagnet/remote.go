@@ -21,16 +21,16 @@ var errEnded = errors.New("tagnet: the scheduler has been ended")
 type RemoteConfig struct {
 	Scope Scope // run and view; the name is whoever asks
 
-	// OnPeer and OnState are told everything since the scheduler began, also what happened before NewRemote or while the
+	// OnIncident and OnState are told everything since the scheduler began, also what happened before NewRemote or while the
 	// host could not be reached, in order, on one goroutine. They may call any method of the Remote but Close. Nil: nobody
 	// wants to know.
-	OnPeer  func(*PeerError)
-	OnState func(State)
+	OnIncident func(*UnitError)
+	OnState    func(State)
 	// OnGone is told once, on the same goroutine, that the host does not have this scheduler any more: errEnded, or the
 	// *RemoteError with which it says so. A host that cannot be reached is no such case. Nil: nobody wants to know.
 	OnGone func(error)
-	// AtLeast is how long a call may take at least. Zero: 5 s.
-	AtLeast time.Duration
+	// MinTimeout is how long a call may take at least. Zero: 5 s.
+	MinTimeout time.Duration
 }
 
 // Remote is a Scheduler that lives on a host. It survives broken connections, and it may be made again by another
@@ -47,12 +47,12 @@ type Remote struct {
 	wg sync.WaitGroup // the follower
 }
 
-// callTimeout bounds each call, see RemoteConfig.AtLeast.
+// callTimeout bounds each call, see RemoteConfig.MinTimeout.
 const callTimeout = 5 * time.Second
 
-// within bounds a call.
-func (r *Remote) within() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(r.ctx, max(callTimeout, r.cfg.AtLeast))
+// callContext bounds a call.
+func (r *Remote) callContext() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(r.ctx, max(callTimeout, r.cfg.MinTimeout))
 }
 
 // Begin has a host make the scheduler of a view. If it has just that scheduler, nothing changes. The connection should
@@ -67,7 +67,7 @@ func Begin(ctx context.Context, conn grpc.ClientConnInterface, scope Scope, c Co
 // End has a host close the scheduler of a view. It is no error if the host has none. A scope of run and view 0 means
 // whichever it has.
 func End(ctx context.Context, conn grpc.ClientConnInterface, scope Scope) error {
-	_, err := tagnetv1.NewTagNetClient(conn).End(ctx, &tagnetv1.EndRequest{Scope: scope.wire()})
+	_, err := tagnetv1.NewTagNetClient(conn).End(ctx, &tagnetv1.EndRequest{Scope: scope.message()})
 	return clientError(scope.Name, err)
 }
 
@@ -75,7 +75,7 @@ func End(ctx context.Context, conn grpc.ClientConnInterface, scope Scope) error 
 func NewRemote(conn grpc.ClientConnInterface, cfg RemoteConfig) *Remote {
 	r := &Remote{cfg: cfg, client: tagnetv1.NewTagNetClient(conn), drained: make(chan struct{})}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
-	r.wg.Go(r.follow)
+	r.wg.Go(r.followNotices)
 	return r
 }
 
@@ -91,40 +91,40 @@ func (r *Remote) Drained() <-chan struct{} { return r.drained }
 // How long to wait before a broken stream of notices is asked for again: gRPC has its own waits between attempts to
 // connect, so this is for a host that answers and refuses.
 const (
-	followAgain = 50 * time.Millisecond
-	followMost  = time.Second
+	minFollowDelay = 50 * time.Millisecond
+	maxFollowDelay = time.Second
 )
 
-// follow takes notices until the Remote is closed or the scheduler is gone.
-func (r *Remote) follow() {
+// followNotices takes notices until the Remote is closed or the scheduler is gone.
+func (r *Remote) followNotices() {
 	var after uint64
-	wait := followAgain
+	wait := minFollowDelay
 	for {
 		before := after
-		err := r.listen(&after)
+		err := r.receiveNotices(&after)
 		if r.ctx.Err() != nil {
 			return
 		}
-		if gone := goneFor(err); gone != nil {
+		if gone := goneCause(err); gone != nil {
 			if r.cfg.OnGone != nil {
 				r.cfg.OnGone(gone)
 			}
 			return
 		}
 		if after != before {
-			wait = followAgain
+			wait = minFollowDelay
 		}
 		select {
 		case <-r.ctx.Done():
 			return
 		case <-time.After(wait):
 		}
-		wait = min(2*wait, followMost)
+		wait = min(2*wait, maxFollowDelay)
 	}
 }
 
-// goneFor is why the scheduler is not there any more; nil if the stream has only broken.
-func goneFor(err error) error {
+// goneCause is why the scheduler is not there any more; nil if the stream has only broken.
+func goneCause(err error) error {
 	var refused *RemoteError
 	switch {
 	case errors.Is(err, io.EOF):
@@ -135,24 +135,24 @@ func goneFor(err error) error {
 	return nil
 }
 
-// listen takes notices until the stream ends.
-func (r *Remote) listen(after *uint64) error {
-	stream, err := r.client.Follow(r.ctx, &tagnetv1.FollowRequest{Scope: r.cfg.Scope.wire(), After: *after},
+// receiveNotices takes notices until the stream ends.
+func (r *Remote) receiveNotices(after *uint64) error {
+	stream, err := r.client.Follow(r.ctx, &tagnetv1.FollowRequest{Scope: r.cfg.Scope.message(), After: *after},
 		grpc.WaitForReady(true))
 	for err == nil {
 		var m *tagnetv1.Notice
 		if m, err = stream.Recv(); err == nil {
 			*after = m.GetNumber()
-			r.notice(m)
+			r.handleNotice(m)
 		}
 	}
 	return clientError(r.cfg.Scope.Name, err)
 }
 
-func (r *Remote) notice(m *tagnetv1.Notice) {
+func (r *Remote) handleNotice(m *tagnetv1.Notice) {
 	if m.GetIncident() != nil {
-		if e, ok := incidentOf(m.GetIncident()); ok && r.cfg.OnPeer != nil {
-			r.cfg.OnPeer(e)
+		if e, ok := incidentOf(m.GetIncident()); ok && r.cfg.OnIncident != nil {
+			r.cfg.OnIncident(e)
 		}
 		return
 	}
@@ -167,28 +167,28 @@ func (r *Remote) notice(m *tagnetv1.Notice) {
 
 // Pause issues nothing more until Resume.
 func (r *Remote) Pause() error {
-	return r.plain(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_PAUSE})
+	return r.command(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_PAUSE})
 }
 
 // Resume ends a pause.
 func (r *Remote) Resume() error {
-	return r.plain(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_RESUME})
+	return r.command(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_RESUME})
 }
 
-// Drain issues no new MEP from end on, 0 meaning none at all. Drained tells when it is over.
+// Drain issues no new FirstMEP from end on, 0 meaning none at all. Drained tells when it is over.
 func (r *Remote) Drain(end uint64) error {
 	m := &tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_DRAIN}
 	if end > 0 {
 		m.End = &end
 	}
-	return r.plain(m)
+	return r.command(m)
 }
 
 // Abandon ends the view at once.
 func (r *Remote) Abandon() error {
-	ctx, cancel := r.within()
+	ctx, cancel := r.callContext()
 	defer cancel()
-	m := &tagnetv1.ControlRequest{Scope: r.cfg.Scope.wire(), Operation: tagnetv1.ControlRequest_OPERATION_ABANDON}
+	m := &tagnetv1.ControlRequest{Scope: r.cfg.Scope.message(), Operation: tagnetv1.ControlRequest_OPERATION_ABANDON}
 	_, err := r.client.Control(ctx, m) // once: who gives up does not wait for a host that may be gone
 	return clientError(r.cfg.Scope.Name, err)
 }
@@ -196,54 +196,54 @@ func (r *Remote) Abandon() error {
 // ExcludeBU gives a builder unit no more tokens and returns how many of its MEPs are issued again. The error matches
 // errUnknownUnit where the view has no such unit.
 func (r *Remote) ExcludeBU(name string) (reissued int, err error) {
-	answer, err := r.operate(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_EXCLUDE_BU,
+	answer, err := r.callControl(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_EXCLUDE_BU,
 		Target: name})
 	return int(answer.GetReissued()), err
 }
 
 // LoseBU is ExcludeBU for a builder unit that is known to be gone.
 func (r *Remote) LoseBU(name string) (reissued int, err error) {
-	answer, err := r.operate(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_LOSE_BU, Target: name})
+	answer, err := r.callControl(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_LOSE_BU, Target: name})
 	return int(answer.GetReissued()), err
 }
 
 // IncludeBU gives an excluded builder unit tokens again and lets it attach again.
 func (r *Remote) IncludeBU(name string) error {
-	return r.plain(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_INCLUDE_BU, Target: name})
+	return r.command(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_INCLUDE_BU, Target: name})
 }
 
 // ExcludeRU goes on without a readout unit.
 func (r *Remote) ExcludeRU(name string) error {
-	return r.plain(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_EXCLUDE_RU, Target: name})
+	return r.command(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_EXCLUDE_RU, Target: name})
 }
 
 // IncludeRU lets an excluded readout unit attach again.
 func (r *Remote) IncludeRU(name string) error {
-	return r.plain(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_INCLUDE_RU, Target: name})
+	return r.command(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_INCLUDE_RU, Target: name})
 }
 
 // Stats reads all figures at once.
 func (r *Remote) Stats() (Stats, error) {
-	ctx, cancel := r.within()
+	ctx, cancel := r.callContext()
 	defer cancel()
-	m, err := r.client.Registers(ctx, &tagnetv1.RegistersRequest{Scope: r.cfg.Scope.wire()})
+	m, err := r.client.Registers(ctx, &tagnetv1.RegistersRequest{Scope: r.cfg.Scope.message()})
 	if err != nil {
 		return Stats{}, clientError(r.cfg.Scope.Name, err)
 	}
 	return statsOf(m)
 }
 
-func (r *Remote) plain(m *tagnetv1.ControlRequest) error {
-	_, err := r.operate(m)
+func (r *Remote) command(m *tagnetv1.ControlRequest) error {
+	_, err := r.callControl(m)
 	return err
 }
 
-// operate asks for an operation until it has an answer. Each may be repeated: the second time it changes nothing, and
-// an exclusion then tells of no MEP that is issued again.
-func (r *Remote) operate(m *tagnetv1.ControlRequest) (*tagnetv1.ControlResponse, error) {
-	ctx, cancel := r.within()
+// callControl asks for an operation until it has an answer. Each may be repeated: the second time it changes nothing, and
+// an exclusion then tells of no FirstMEP that is issued again.
+func (r *Remote) callControl(m *tagnetv1.ControlRequest) (*tagnetv1.ControlResponse, error) {
+	ctx, cancel := r.callContext()
 	defer cancel()
-	m.Scope = r.cfg.Scope.wire()
+	m.Scope = r.cfg.Scope.message()
 	for {
 		answer, err := r.client.Control(ctx, m, grpc.WaitForReady(true))
 		if err == nil || status.Code(err) != codes.Unavailable || refusalInfo(err) != nil {
@@ -252,7 +252,7 @@ func (r *Remote) operate(m *tagnetv1.ControlRequest) (*tagnetv1.ControlResponse,
 		select { // the connection broke while the call was under way
 		case <-ctx.Done():
 			return answer, clientError(r.cfg.Scope.Name, err)
-		case <-time.After(firstPause):
+		case <-time.After(minRetryDelay):
 		}
 	}
 }

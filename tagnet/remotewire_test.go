@@ -28,15 +28,15 @@ func TestStats(t *testing.T) {
 	if err != nil || !got.Latency.Equals(latency) {
 		t.Errorf("%v, and the histogram is another one", err)
 	}
-	named := got.Named()
+	named := got.CountersByName()
 	for name, want := range map[string]uint64{"issued": 5, "refused_not_now": 6, "tags_loops_1": 7, "tags_loops_0": 0} {
-		if n, told := named[name]; n != want || !told {
+		if n, reported := named[name]; n != want || !reported {
 			t.Errorf("%s is %d, not %d", name, n, want)
 		}
 	}
 	var none Stats
-	if described := Described(); len(described) != len(named) || len(none.Named()) >= len(named) {
-		t.Errorf("%d counters are described and %d told; %d without tags", len(described), len(named), len(none.Named()))
+	if described := CounterList(); len(described) != len(named) || len(none.CountersByName()) >= len(named) {
+		t.Errorf("%d counters are described and %d told; %d without tags", len(described), len(named), len(none.CountersByName()))
 	} else if c, _ := described.Find("tags_loops_1"); c.Help != "returned tags that had come round so often before" {
 		t.Errorf("%+v", c)
 	}
@@ -46,7 +46,7 @@ func TestStats(t *testing.T) {
 	}
 }
 
-func TestBeginTravelsWhole(t *testing.T) {
+func TestBeginTravelsUnchanged(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bus := rapid.IntRange(1, 6).Draw(t, "builder units")
 		want := Config{
@@ -60,7 +60,7 @@ func TestBeginTravelsWhole(t *testing.T) {
 			Rules:       drawRules(t, bus),
 			Loose:       rapid.Bool().Draw(t, "loose"),
 			MaxAttempts: rapid.IntRange(0, MaxAttempt).Draw(t, "attempts"),
-			Ring:        rapid.Bool().Draw(t, "ring"),
+			TagRing:     rapid.Bool().Draw(t, "ring"),
 			Bypass:      rapid.Bool().Draw(t, "bypass"),
 			First:       rapid.Uint64Range(0, 1<<63).Draw(t, "first"),
 		}
@@ -88,14 +88,14 @@ func TestBeginTravelsWhole(t *testing.T) {
 func TestNoticesForget(t *testing.T) {
 	n := newNotices()
 	for range maxNotices + 1 {
-		n.state(Running)
+		n.addState(Running)
 	}
-	some, _, over := n.after(0)
+	some, _, over := n.noticesAfter(0)
 	if over || len(some) > maxNotices || some[0].GetNumber() == 1 || some[len(some)-1].GetNumber() != maxNotices+1 {
 		t.Errorf("%d notices from %d to %d", len(some), some[0].GetNumber(), some[len(some)-1].GetNumber())
 	}
 	n.close()
-	if _, moved, over := n.after(maxNotices + 1); !over || !isClosed(n.moved) || moved == nil {
+	if _, moved, over := n.noticesAfter(maxNotices + 1); !over || !isClosed(n.changed) || moved == nil {
 		t.Error("closed notices do not say that they are over")
 	}
 }
@@ -103,7 +103,7 @@ func TestNoticesForget(t *testing.T) {
 // FuzzBegin holds that no request makes a host panic or take more memory than it may.
 func FuzzBegin(f *testing.F) {
 	c := twoByTwo()
-	c.Rules = Rules{Groups: [][]int{{0}, {1}}, Next: ByRatio, Ratio: []int{1, 2}}
+	c.Rules = Rules{Groups: [][]int{{0}, {1}}, TurnOrder: ByRatio, Ratio: []int{1, 2}}
 	good, err := proto.Marshal(beginMessage(seventh, &c, time.Minute))
 	must(f, err)
 	f.Add(good)
@@ -136,7 +136,7 @@ func FuzzRegisters(f *testing.F) {
 			return
 		}
 		if st, err := statsOf(&m); err == nil {
-			st.Named()
+			st.CountersByName()
 		}
 	})
 }

@@ -12,9 +12,9 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// broken is a Server and its clients without a network: what is said lies on wires until it is delivered, and a cut
+// brokenStreams is a Server and its clients without a network: what is said lies on wires until it is delivered, and a cut
 // loses all of it.
-type broken struct {
+type brokenStreams struct {
 	s     *Server
 	total uint64
 	rus   []*brokenRU
@@ -46,7 +46,7 @@ const onAWire = 4
 
 var errCut = status.Error(codes.Unavailable, "connection reset by peer")
 
-func newBroken(t *rapid.T) *broken {
+func newBrokenStreams(t *rapid.T) *brokenStreams {
 	cfg := Config{
 		RUs: names("ru", rapid.IntRange(1, 3).Draw(t, "readout units")),
 		BUs: names("bu", rapid.IntRange(1, 3).Draw(t,
@@ -54,18 +54,18 @@ func newBroken(t *rapid.T) *broken {
 		Slots:   rapid.IntRange(1, 4).Draw(t, "slots"),
 		Packing: 1,
 		Loose:   true,
-		Ring:    rapid.Bool().Draw(t, "ring"),
+		TagRing: rapid.Bool().Draw(t, "ring"),
 	}
-	cfg.Bypass = cfg.Ring && rapid.Bool().Draw(t, "by-pass")
+	cfg.Bypass = cfg.TagRing && rapid.Bool().Draw(t, "by-pass")
 	s, err := newServer(serverConfig{Core: cfg, ResumeTimeout: testTimeout})
 	must(t, err)
-	b := &broken{s: s, total: uint64(rapid.IntRange(1, 60).Draw(t, "MEPs")),
+	b := &brokenStreams{s: s, total: uint64(rapid.IntRange(1, 60).Draw(t, "MEPs")),
 		dice: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))}
 	for range cfg.RUs {
-		b.rus = append(b.rus, &brokenRU{c: &RUClient{conversation: conversation{wake: make(chan struct{}, 1)}}})
+		b.rus = append(b.rus, &brokenRU{c: &RUClient{clientSession: clientSession{wake: make(chan struct{}, 1)}}})
 	}
 	for range cfg.BUs {
-		b.bus = append(b.bus, &brokenBU{c: &BUClient{conversation: conversation{wake: make(chan struct{}, 1)},
+		b.bus = append(b.bus, &brokenBU{c: &BUClient{clientSession: clientSession{wake: make(chan struct{}, 1)},
 			slots: cfg.Slots}})
 	}
 	for i := range b.rus {
@@ -77,25 +77,25 @@ func newBroken(t *rapid.T) *broken {
 	return b
 }
 
-// settle waits for the owner's turn.
-func (b *broken) settle() { b.s.do(func() {}) }
+// awaitOwner waits for the owner's turn.
+func (b *brokenStreams) awaitOwner() { b.s.runAsOwner(func() {}) }
 
-func (b *broken) openRU(t *rapid.T, i int, number uint64) {
+func (b *brokenStreams) openRU(t *rapid.T, i int, number uint64) {
 	u := b.rus[i]
 	sc := &tagnetv1.Scope{Name: b.s.cfg.Core.RUs[i], Conversation: number}
-	first := u.c.opening(sc)
+	first := u.c.openingMessage(sc)
 	st, err := b.s.attach(Readout, sc, b.s.rus)
 	must(t, err)
-	if u.r, err = b.s.readerOf(st, first.GetHad()); err != nil {
+	if u.r, err = b.s.resumeReader(st, first.GetHad()); err != nil {
 		t.Fatal(err)
 	}
 	u.st, u.up, u.down = st, []*tagnetv1.RUUpdate{first}, nil
 }
 
-func (b *broken) openBU(t *rapid.T, j int, number uint64) {
+func (b *brokenStreams) openBU(t *rapid.T, j int, number uint64) {
 	u := b.bus[j]
 	sc := &tagnetv1.Scope{Name: b.s.cfg.Core.BUs[j], Conversation: number}
-	u.c.opening(sc)
+	u.c.openingMessage(sc)
 	st, err := b.s.attach(Builder, sc, b.s.bus)
 	must(t, err)
 	u.st, u.up = st, nil
@@ -103,25 +103,25 @@ func (b *broken) openBU(t *rapid.T, j int, number uint64) {
 }
 
 // cut breaks the stream of a unit and resumes it. The server may hear of the break before, later or never.
-func (b *broken) cut(t *rapid.T) {
+func (b *brokenStreams) cut(t *rapid.T) {
 	b.cuts++
-	heard := []string{"before", "later", "never"}[b.dice.IntN(3)]
-	hears := func(st *stream, when string) {
-		if heard == when {
+	noticed := []string{"before", "later", "never"}[b.dice.IntN(3)]
+	detachIf := func(st *stream, when string) {
+		if noticed == when {
 			b.s.detach(st, errCut)
 		}
 	}
 	if i := b.dice.IntN(len(b.rus) + len(b.bus)); i < len(b.rus) {
 		old := b.rus[i].st
-		hears(old, "before")
+		detachIf(old, "before")
 		b.openRU(t, i, uint64(i+1))
-		hears(old, "later")
+		detachIf(old, "later")
 	} else {
 		j := i - len(b.rus)
 		old := b.bus[j].st
-		hears(old, "before")
+		detachIf(old, "before")
 		b.openBU(t, j, uint64(j+1))
-		hears(old, "later")
+		detachIf(old, "later")
 	}
 }
 
@@ -134,7 +134,7 @@ func pop[T any](list *[]T) (first T, ok bool) {
 }
 
 // readout has a readout unit read on, say what it has to say, or hear.
-func (b *broken) readout(t *rapid.T) {
+func (b *brokenStreams) readout(t *rapid.T) {
 	u := b.rus[b.dice.IntN(len(b.rus))]
 	switch b.dice.IntN(5) {
 	case 0:
@@ -143,18 +143,18 @@ func (b *broken) readout(t *rapid.T) {
 		l.Events, l.End = l.Read, l.Read == b.total
 	case 1:
 		if len(u.up) < onAWire {
-			u.up = append(u.up, u.c.message())
+			u.up = append(u.up, u.c.updateMessage())
 		}
 	case 2:
 		if m, ok := pop(&u.up); ok {
-			in, err := b.s.updateOf(u.st, m)
+			in, err := b.s.decodeUpdate(u.st, m)
 			must(t, err)
 			b.s.post(nil, in)
-			b.settle()
+			b.awaitOwner()
 		}
 	case 3:
-		b.settle()
-		m, ok := u.r.take()
+		b.awaitOwner()
+		m, ok := u.r.nextMessage()
 		if !ok {
 			t.Fatal("the readout unit fell out of the log")
 		}
@@ -163,13 +163,13 @@ func (b *broken) readout(t *rapid.T) {
 		}
 	case 4:
 		if m, ok := pop(&u.down); ok {
-			b.hear(t, u, m)
+			b.receive(t, u, m)
 		}
 	}
 }
 
-func (b *broken) hear(t *rapid.T, u *brokenRU, m *tagnetv1.TokenBatch) {
-	batch, what := u.c.take(m)
+func (b *brokenStreams) receive(t *rapid.T, u *brokenRU, m *tagnetv1.TokenBatch) {
+	batch, what := u.c.decode(m)
 	if what != "" {
 		t.Fatalf("the scheduler sent %s", what)
 	}
@@ -191,7 +191,7 @@ func (b *broken) hear(t *rapid.T, u *brokenRU, m *tagnetv1.TokenBatch) {
 }
 
 // pass sends a tag round the ring at once.
-func (b *broken) pass(tag *Tag) {
+func (b *brokenStreams) pass(tag *Tag) {
 	bypassed := b.s.cfg.Core.Bypass && tag.Loop < MaxLoops && b.dice.IntN(2) == 0
 	for ru := range b.rus {
 		if !bypassed || ru > 0 {
@@ -202,33 +202,33 @@ func (b *broken) pass(tag *Tag) {
 }
 
 // build has a builder unit build, say so, or hear.
-func (b *broken) build(t *rapid.T) {
+func (b *brokenStreams) build(t *rapid.T) {
 	u := b.bus[b.dice.IntN(len(b.bus))]
 	switch b.dice.IntN(5) {
 	case 0:
 		if tok, ok := pop(&u.todo); ok {
-			must(t, u.c.Hold(tok.built(1)))
+			must(t, u.c.QueueFeedback(tok.built(1)))
 		}
 	case 1:
 		if len(u.up) == onAWire {
 			return
 		}
-		if first, entries := u.c.take(); len(entries) > 0 {
-			m := u.c.message(entries)
+		if first, entries := u.c.takeEntries(); len(entries) > 0 {
+			m := u.c.packEntries(entries)
 			m.First = first
 			u.up = append(u.up, m)
 		}
 	case 2:
 		if m, ok := pop(&u.up); ok {
 			b.s.post(nil, input{stream: u.st, feedback: m})
-			b.settle()
+			b.awaitOwner()
 		}
 	case 3:
 		if len(u.down) < onAWire {
 			u.down = append(u.down, u.st.ack(Running))
 		}
 	case 4:
-		if m, ok := pop(&u.down); ok && !u.c.acknowledged(m) {
+		if m, ok := pop(&u.down); ok && !u.c.applyAck(m) {
 			t.Fatalf("an acknowledgement of %d entries was refused", m.GetDone())
 		}
 	}
@@ -238,11 +238,11 @@ func (b *broken) build(t *rapid.T) {
 // counts once, every readout unit has every token once and in order, and no tag is lost or doubled.
 func TestStreamsCutAtAnyPoint(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		b := newBroken(t)
+		b := newBrokenStreams(t)
 		defer b.s.Close()
 		// Cuts end after a while, so that what must come to an end does.
 		cuts := rapid.IntRange(0, 40).Draw(t, "cuts")
-		for steps := 0; b.s.log.now() != Drained; steps++ {
+		for steps := 0; b.s.log.currentState() != Drained; steps++ {
 			if steps == 100_000 {
 				t.Fatalf("the view does not end: %+v", b.s.Registers())
 			}
@@ -259,7 +259,7 @@ func TestStreamsCutAtAnyPoint(t *testing.T) {
 	})
 }
 
-func (b *broken) check(t *rapid.T) {
+func (b *brokenStreams) check(t *rapid.T) {
 	r := b.s.Registers()
 	c := r.Counters
 	if c.Issued != b.total || c.Built != b.total || c.Reissued != 0 || c.EventsBuilt != b.total {
@@ -277,11 +277,11 @@ func (b *broken) check(t *rapid.T) {
 		t.Errorf("%d tags launched and %d returned for %d MEPs", g.Launched, g.Returned, b.total)
 	}
 	for i, u := range b.rus { // what it has not heard yet
-		for m, ok := u.r.take(); ok && m != nil; m, ok = u.r.take() {
+		for m, ok := u.r.nextMessage(); ok && m != nil; m, ok = u.r.nextMessage() {
 			u.down = append(u.down, m)
 		}
 		for m, ok := pop(&u.down); ok; m, ok = pop(&u.down) {
-			batch, what := u.c.take(m)
+			batch, what := u.c.decode(m)
 			if what != "" {
 				t.Fatalf("ru%d was sent %s", i, what)
 			}

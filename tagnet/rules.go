@@ -8,7 +8,7 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// Rules say which builder unit the next MEP goes to (TagNet-farm §III.B.2). The zero value is
+// Rules say which builder unit the next FirstMEP goes to (TagNet-farm §III.B.2). The zero value is
 // plain round robin.
 //
 // The choice is made in three steps, each of which takes turns: a partition, a group in it, a builder unit in the
@@ -21,37 +21,37 @@ type Rules struct {
 	Groups [][]int
 	// BusyGroup is the policy towards a group whose turn it is and that has a running event. Zero means Wait.
 	BusyGroup Policy
-	// Next says how turns are given. Zero means RoundRobin.
-	Next Next
+	// TurnOrder says how turns are given. Zero means RoundRobin.
+	TurnOrder TurnOrder
 	// Ratio has the weight of each builder unit, 1 to maxWeight, for ByRatio and for nothing else.
 	Ratio []int
-	// Partitions alternate: a MEP goes to the one after the last one's. Where that is passed over, the MEP goes to the one
+	// TurnSets alternate: a FirstMEP goes to the one after the last one's. Where that is passed over, the FirstMEP goes to the one
 	// after it, but never to the last one's again: then the scheduler waits, whatever the policies, unless no other
 	// partition has an active builder unit. Indices in Config.BUs, each in exactly one partition; a group lies in one
 	// partition. None means one of all.
-	Partitions [][]int
+	TurnSets [][]int
 }
 
 // maxWeight is the largest weight in Rules.Ratio. It bounds the table of turns, whose length is the sum of the weights.
 const maxWeight = 100
 
-// Next says how turns are given.
-type Next uint8
+// TurnOrder says how turns are given.
+type TurnOrder uint8
 
 // The ways. ByDemand never waits for a busy unit or group while there is another that Partitions allow.
 const (
-	RoundRobin Next = iota // group after group, and in the group builder unit after builder unit
-	ByRatio                // builder units in a fixed ratio, their turns spread evenly
+	RoundRobin TurnOrder = iota // group after group, and in the group builder unit after builder unit
+	ByRatio                     // builder units in a fixed ratio, their turns spread evenly
 	// the group with the largest share of free slots, and in it the builder unit; round robin among equals
 	ByDemand
 )
 
-func (n Next) String() string {
-	return word(int(n), "round-robin", "ratio", "demand")
+func (n TurnOrder) String() string {
+	return enumName(int(n), "round-robin", "ratio", "demand")
 }
 
-// ParseNext reads the words "round-robin", "ratio" and "demand".
-func ParseNext(s string) (Next, error) {
+// ParseTurnOrder reads the words "round-robin", "ratio" and "demand".
+func ParseTurnOrder(s string) (TurnOrder, error) {
 	for n := RoundRobin; n <= ByDemand; n++ {
 		if s == n.String() {
 			return n, nil
@@ -62,21 +62,21 @@ func ParseNext(s string) (Next, error) {
 
 // plain tells that these are the rules of the zero value.
 func (r *Rules) plain() bool {
-	return len(r.Groups) == 0 && len(r.Partitions) == 0 && r.Next == RoundRobin
+	return len(r.Groups) == 0 && len(r.TurnSets) == 0 && r.TurnOrder == RoundRobin
 }
 
 // Check holds the rules against the number of builder units.
 func (r *Rules) Check(bus int) error {
-	if _, err := membersOf("group", r.Groups, bus); err != nil {
+	if _, err := setIndexOf("group", r.Groups, bus); err != nil {
 		return err
 	}
-	partitionOf, err := membersOf("partition", r.Partitions, bus)
+	turnSetOf, err := setIndexOf("partition", r.TurnSets, bus)
 	if err != nil {
 		return err
 	}
 	for g, members := range r.Groups {
 		for _, bu := range members {
-			if a, b := partitionOf[members[0]], partitionOf[bu]; a != b {
+			if a, b := turnSetOf[members[0]], turnSetOf[bu]; a != b {
 				return fmt.Errorf("group %d lies in two partitions: builder unit %d in %d, %d in %d", g, members[0], a, bu, b)
 			}
 		}
@@ -86,15 +86,15 @@ func (r *Rules) Check(bus int) error {
 
 func (r *Rules) checkRatio(bus int) error {
 	switch {
-	case r.Next > ByDemand:
-		return fmt.Errorf("next is %d, not between %d and %d", r.Next, RoundRobin, ByDemand)
+	case r.TurnOrder > ByDemand:
+		return fmt.Errorf("next is %d, not between %d and %d", r.TurnOrder, RoundRobin, ByDemand)
 	case r.BusyGroup > Skip:
 		return fmt.Errorf("the policy towards a busy group is %d, not between %d and %d", r.BusyGroup, Wait, Skip)
 	case r.BusyGroup != Wait && len(r.Groups) == 0:
 		return errors.New("a policy towards busy groups is given, but no groups")
-	case r.Next != ByRatio && len(r.Ratio) > 0:
-		return fmt.Errorf("a ratio is given, but the next builder unit is chosen by %s", r.Next)
-	case r.Next == ByRatio && len(r.Ratio) != bus:
+	case r.TurnOrder != ByRatio && len(r.Ratio) > 0:
+		return fmt.Errorf("a ratio is given, but the next builder unit is chosen by %s", r.TurnOrder)
+	case r.TurnOrder == ByRatio && len(r.Ratio) != bus:
 		return fmt.Errorf("the ratio has %d weights for %d builder units", len(r.Ratio), bus)
 	}
 	for bu, w := range r.Ratio {
@@ -105,8 +105,8 @@ func (r *Rules) checkRatio(bus int) error {
 	return nil
 }
 
-// membersOf tells in which of the sets each builder unit is: in set 0 where there are no sets.
-func membersOf(kind string, sets [][]int, bus int) ([]uint16, error) {
+// setIndexOf tells in which of the sets each builder unit is: in set 0 where there are no sets.
+func setIndexOf(kind string, sets [][]int, bus int) ([]uint16, error) {
 	of := make([]uint16, bus)
 	if len(sets) == 0 {
 		return of, nil
@@ -136,39 +136,39 @@ func membersOf(kind string, sets [][]int, bus int) ([]uint16, error) {
 // runs from its token to its outcome, or until its builder unit is excluded.
 type groups struct {
 	// Immutable.
-	of []uint16 // group of each builder unit; nil: there are no groups
+	groupOf []uint16 // group of each builder unit; nil: there are no groups
 
 	// Owned by the Core's goroutine.
-	running []*tagnetv1.GroupRegister
+	registers []*tagnetv1.GroupRegister
 }
 
-// begin notes that an event for the builder unit is running.
-func (g *groups) begin(bu int) {
-	if g.of == nil {
+// beginEvent notes that an event for the builder unit is running.
+func (g *groups) beginEvent(bu int) {
+	if g.groupOf == nil {
 		return
 	}
-	n := g.running[g.of[bu]]
+	n := g.registers[g.groupOf[bu]]
 	n.Running++
 	n.Most = max(n.Most, n.Running)
 	n.Tokens++
 }
 
-// end notes that it no longer is.
-func (g *groups) end(bu int) {
-	if g.of != nil {
-		g.running[g.of[bu]].Running--
+// endEvent notes that it no longer is.
+func (g *groups) endEvent(bu int) {
+	if g.groupOf != nil {
+		g.registers[g.groupOf[bu]].Running--
 	}
 }
 
 // busy tells that a group may have no further event now.
-func (g *groups) busy(group uint16) bool { return g.of != nil && g.running[group].Running > 0 }
+func (g *groups) busy(group uint16) bool { return g.groupOf != nil && g.registers[group].Running > 0 }
 
-// spread lays out one period of turns, in which builder unit bus[i] has weights[i] of them: after every turn each has
+// spreadTurns lays out one period of turns, in which builder unit bus[i] has weights[i] of them: after every turn each has
 // had its share so far, rounded up or down. Of those whose next turn may begin, the one goes whose turn must be over
 // first; that this always succeeds is the scheduling theorem for one resource (earliest deadline first, total load 1).
 // It takes turns × builder units steps: 12 million with 500 of weights up to 100, when the rules are read and when a
 // builder unit is excluded or included.
-func spread(bus []uint16, weights []int) []uint16 {
+func spreadTurns(bus []uint16, weights []int) []uint16 {
 	sum, common := 0, 0
 	for _, w := range weights {
 		sum += w

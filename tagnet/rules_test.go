@@ -30,10 +30,10 @@ func drawRules(t *rapid.T, bus int) (r Rules) {
 		r.BusyGroup = rapid.SampledFrom([]Policy{Wait, Skip}).Draw(t, "busy group")
 	}
 	if rapid.Bool().Draw(t, "partitions") {
-		r.Partitions = sets("partition", units)
+		r.TurnSets = sets("partition", units)
 	}
-	r.Next = rapid.SampledFrom([]Next{RoundRobin, ByRatio, ByDemand}).Draw(t, "next")
-	if r.Next == ByRatio {
+	r.TurnOrder = rapid.SampledFrom([]TurnOrder{RoundRobin, ByRatio, ByDemand}).Draw(t, "next")
+	if r.TurnOrder == ByRatio {
 		r.Ratio = rapid.SliceOfN(rapid.IntRange(1, 7), bus, bus).Draw(t, "ratio")
 	}
 	return r
@@ -69,15 +69,15 @@ func TestChooserWithPlainRules(t *testing.T) {
 }
 
 // stepBoth does one thing to both cores and compares.
-func (m *model) stepBoth(t *rapid.T, twin *Core) {
+func (m *model) stepBoth(t *rapid.T, other *Core) {
 	switch rapid.IntRange(0, 4).Draw(t, "what") {
 	case 0:
 		ru := rapid.IntRange(0, len(m.read)-1).Draw(t, "ru")
-		m.tell(t, ru, min(m.total, m.read[ru]+rapid.Uint64Range(0, 20).Draw(t, "more")))
-		must(t, twin.Update(ru, m.core.rus[ru].Update))
+		m.sendUpdate(t, ru, min(m.total, m.read[ru]+rapid.Uint64Range(0, 20).Draw(t, "more")))
+		must(t, other.ApplyUpdate(ru, m.core.rus[ru].Update))
 	case 1:
 		bu := rapid.IntRange(0, len(m.out)-1).Draw(t, "bu")
-		for _, c := range []*Core{m.core, twin} {
+		for _, c := range []*Core{m.core, other} {
 			if m.out[bu] {
 				_ = c.IncludeBU(bu)
 			} else if _, err := c.ExcludeBU(bu); err != nil {
@@ -98,19 +98,19 @@ func (m *model) stepBoth(t *rapid.T, twin *Core) {
 				Slot:    tok.Slot,
 				Attempt: tok.Attempt,
 				Outcome: Built,
-				Events:  uint32(twin.events(tok.MEP)),
+				Events:  uint32(other.eventCount(tok.MEP)),
 			}
-			must(t, twin.Feedback(int(tok.BU), f))
+			must(t, other.ApplyFeedback(int(tok.BU), f))
 		}
 	}
 	m.issue(t)
 	var batch Batch
-	batch.Reset(twin.NextCycle(), twin.Places())
-	twin.Issue(&batch)
+	batch.Reset(other.NextCycle(), other.Places())
+	other.Issue(&batch)
 	if !slices.Equal(batch.MEPs, m.batch.MEPs) || !slices.Equal(batch.Slots, m.batch.Slots) {
 		t.Fatalf("the chooser issues %v, the cursor %v", batch.MEPs, m.batch.MEPs)
 	}
-	if a, b := m.core.Registers(), twin.Registers(); !proto.Equal(a, b) {
+	if a, b := m.core.Registers(), other.Registers(); !proto.Equal(a, b) {
 		t.Fatalf("the chooser's registers are\n%v\nthe cursor's\n%v", b, a)
 	}
 }
@@ -121,7 +121,7 @@ func TestRatio(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		weights := rapid.SliceOfN(rapid.IntRange(1, maxWeight), 1, 12).Draw(t, "weights")
 		n := len(weights)
-		c := ruled(t, n, 64, Rules{Next: ByRatio, Ratio: weights})
+		c := ruled(t, n, 64, Rules{TurnOrder: ByRatio, Ratio: weights})
 		out := make([]bool, n)
 		for range 3 {
 			had, sum := make([]int, n), 0
@@ -131,7 +131,7 @@ func TestRatio(t *testing.T) {
 				}
 			}
 			for turn := 1; turn <= 2*sum && sum > 0; turn++ {
-				had[c.one(t)]++
+				had[c.next(t)]++
 				for bu, x := range had {
 					if w := weights[bu]; !out[bu] && (x*sum > turn*w+sum-1 || x*sum < turn*w-sum+1) {
 						t.Fatalf("builder unit %d of weight %d has %d of %d turns, the sum of weights is %d", bu, w, x, turn, sum)
@@ -154,13 +154,13 @@ func TestTurnsAreFair(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bus := rapid.IntRange(1, 9).Draw(t, "bus")
 		r := drawRules(t, bus)
-		if r.Next == ByRatio {
-			r.Next, r.Ratio = RoundRobin, nil
+		if r.TurnOrder == ByRatio {
+			r.TurnOrder, r.Ratio = RoundRobin, nil
 		}
 		c := ruled(t, bus, 4, r)
 		had := make([]int, bus)
 		for range 4 * bus * bus {
-			had[c.one(t)]++
+			had[c.next(t)]++
 		}
 		sum := func(members []int) (n int) {
 			for _, bu := range members {
@@ -173,29 +173,29 @@ func TestTurnsAreFair(t *testing.T) {
 				t.Fatalf("turns of the %s are uneven: %v", what, sums)
 			}
 		}
-		parts, groups := r.Partitions, r.Groups
-		if parts == nil {
-			parts = [][]int{upTo(bus)}
+		turnSets, groups := r.TurnSets, r.Groups
+		if turnSets == nil {
+			turnSets = [][]int{upTo(bus)}
 		}
-		var ofParts []int
-		for _, part := range parts {
-			ofParts = append(ofParts, sum(part))
+		var turnsOfSets []int
+		for _, turnSet := range turnSets {
+			turnsOfSets = append(turnsOfSets, sum(turnSet))
 			var ofGroups []int
 			for _, group := range groups {
-				if slices.Contains(part, group[0]) {
+				if slices.Contains(turnSet, group[0]) {
 					ofGroups = append(ofGroups, sum(group))
 				}
 			}
 			if groups == nil {
-				for _, bu := range part {
+				for _, bu := range turnSet {
 					ofGroups = append(ofGroups, had[bu])
 				}
 			}
-			if r.Next == RoundRobin {
+			if r.TurnOrder == RoundRobin {
 				even("groups", ofGroups)
 			}
 		}
-		even("partitions", ofParts)
+		even("partitions", turnsOfSets)
 		for _, group := range groups {
 			var each []int
 			for _, bu := range group {
@@ -209,13 +209,13 @@ func TestTurnsAreFair(t *testing.T) {
 	})
 }
 
-// one is a loose view whose MEPs go one at a time, each built before the next.
-type one struct {
+// oneAtATime is a loose view whose MEPs go one at a time, each built before the next.
+type oneAtATime struct {
 	core  *Core
 	batch Batch
 }
 
-func ruled(t *rapid.T, bus, slots int, r Rules) *one {
+func ruled(t *rapid.T, bus, slots int, r Rules) *oneAtATime {
 	core := newCore(t, Config{
 		RUs:     names("ru", 1),
 		BUs:     names("bu", bus),
@@ -225,13 +225,13 @@ func ruled(t *rapid.T, bus, slots int, r Rules) *one {
 		Loose:   true,
 	})
 	core.Start()
-	return &one{core: core}
+	return &oneAtATime{core: core}
 }
 
-// one issues a MEP, builds it and tells where.
-func (o *one) one(t *rapid.T) int {
+// next issues a FirstMEP, builds it and tells where.
+func (o *oneAtATime) next(t *rapid.T) int {
 	next := o.core.next + 1
-	must(t, o.core.Update(0, Update{Read: next, Events: next}))
+	must(t, o.core.ApplyUpdate(0, Update{Read: next, Events: next}))
 	o.batch.Reset(o.core.NextCycle(), o.core.Places())
 	if n := o.core.Issue(&o.batch); n != 1 {
 		t.Fatalf("%d MEPs issued of 1", n)
@@ -239,7 +239,7 @@ func (o *one) one(t *rapid.T) int {
 	for place := range o.batch.Places {
 		if tok, ok := o.batch.Token(0, place); ok {
 			f := tok.built(1)
-			must(t, o.core.Feedback(place, f))
+			must(t, o.core.ApplyFeedback(place, f))
 			return place
 		}
 	}

@@ -20,7 +20,7 @@ const (
 	Builder
 )
 
-func (r Role) String() string { return word(int(r), "readout unit", "builder unit") }
+func (r Role) String() string { return enumName(int(r), "readout unit", "builder unit") }
 
 // Incident is what can be wrong with a unit.
 type Incident uint8
@@ -32,18 +32,18 @@ const (
 	Misbehaved                 // it told what cannot be; its stream is cut, except for EndMismatch
 )
 
-func (i Incident) String() string { return word(int(i), "lost", "missing", "misbehaved") }
+func (i Incident) String() string { return enumName(int(i), "lost", "missing", "misbehaved") }
 
-// PeerError reports an incident with a unit. The scheduler only reports: whether to exclude the unit or to end the run
+// UnitError reports an incident with a unit. The scheduler only reports: whether to exclude the unit or to end the run
 // is the run control's decision.
-type PeerError struct {
+type UnitError struct {
 	Role     Role
 	Unit     string
 	Incident Incident
 	Err      error // what it was seen by; nil for Missing
 }
 
-func (e *PeerError) Error() string {
+func (e *UnitError) Error() string {
 	s := "tagnet: " + e.Role.String() + " " + e.Unit
 	switch e.Incident {
 	case Missing:
@@ -58,7 +58,7 @@ func (e *PeerError) Error() string {
 }
 
 // Unwrap gives what the incident was seen by.
-func (e *PeerError) Unwrap() error { return e.Err }
+func (e *UnitError) Unwrap() error { return e.Err }
 
 // serverConfig describes a run's view to the service.
 type serverConfig struct {
@@ -87,41 +87,41 @@ type serverConfig struct {
 type Server struct {
 	// Immutable after newServer.
 
-	cfg     serverConfig // with defaults
-	rus     map[string]int
-	bus     map[string]int
-	began   time.Time // the zero of all nanoseconds below
-	log     *tokenLog
-	gate    *gate
-	inbox   chan input
-	quit    chan struct{} // closed by Close
-	stopped chan struct{} // closed when the owner has returned
-	drained chan struct{} // closed by the owner
-	notices *notices
-	request *tagnetv1.BeginRequest // that it was begun with
-	missing *time.Timer            // nil without AttachTimeout
+	cfg        serverConfig // with defaults
+	rus        map[string]int
+	bus        map[string]int
+	began      time.Time // the zero of all nanoseconds below
+	log        *tokenLog
+	authorizer *authorizer
+	inbox      chan input
+	quit       chan struct{} // closed by Close
+	stopped    chan struct{} // closed when the owner has returned
+	drained    chan struct{} // closed by the owner
+	notices    *notices
+	request    *tagnetv1.BeginRequest // that it was begun with
+	missing    *time.Timer            // nil without AttachTimeout
 
 	// Owned by the owner goroutine, and by mu's holder once stopped is closed.
 
-	core    *Core
-	batch   Batch
-	first   int64        // when the first cycle could have been issued, but was not full; 0 before
-	tags    []Tag        // that set out in this turn
-	told    int          // exclusions that the log knows
-	acked   uint64       // returned tags that the log knows
-	state   State        // that has been reported last
-	welcome []welcome    // by builder unit
-	awaited []bool       // by readout unit: it is excluded, and may attach again
-	streams [2][]*stream // by Role and index; nil if not attached
-	talks   [2][]talk    // likewise
-	issued  []int64      // ns when the token for slot s of builder unit j was issued, at j·Slots + s
-	timing  timing
+	core                *Core
+	batch               Batch
+	firstIncompleteAt   int64            // when the first cycle could have been issued, but was not full; 0 before
+	tags                []Tag            // that set out in this turn
+	exclusionsPublished int              // exclusions that the log knows
+	returnedPublished   uint64           // returned tags that the log knows
+	state               State            // that has been reported last
+	readmissions        []readmission    // by builder unit
+	rejoinAllowed       []bool           // by readout unit: it is excluded, and may attach again
+	streams             [2][]*stream     // by Role and index; nil if not attached
+	sessions            [2][]unitSession // likewise
+	issued              []int64          // ns when the token for slot s of builder unit j was issued, at j·Slots + s
+	timing              timing
 
-	changedAt []int64 // ns since the Unix epoch, of each change of the readout units
+	absenceAt []int64 // ns since the Unix epoch, of each change of the readout units
 
 	refused struct {
-		mu sync.Mutex
-		by map[Refusal]uint64
+		mu        sync.Mutex
+		byRefusal map[Refusal]uint64
 	}
 	mu sync.Mutex // guards closed, and the owner's fields after it has stopped
 
@@ -133,7 +133,7 @@ type Server struct {
 type timing struct {
 	firstToken int64 // 0: none
 	lastMEP    int64
-	latency    *hdrhistogram.Histogram // µs from token issued to MEP complete
+	latency    *hdrhistogram.Histogram // µs from token issued to FirstMEP complete
 	clipped    uint64                  // latencies that did not fit the histogram, or were negative
 }
 
@@ -155,7 +155,7 @@ func newServer(cfg serverConfig) (*Server, error) {
 		rus:     indexOf(cfg.Core.RUs),
 		bus:     indexOf(cfg.Core.BUs),
 		began:   time.Now(),
-		log:     newTokenLog(len(cfg.Core.BUs), core.cyclesAhead(), step(core.room()), cfg.Core.First, core.mostTags()),
+		log:     newTokenLog(len(cfg.Core.BUs), core.maxCyclesBehind(), batchStep(core.maxInFlight()), cfg.Core.First, core.maxTags()),
 		inbox:   make(chan input, 256),
 		state:   Idle,
 		quit:    make(chan struct{}),
@@ -166,15 +166,15 @@ func newServer(cfg serverConfig) (*Server, error) {
 		issued:  make([]int64, len(cfg.Core.BUs)*cfg.Core.Slots),
 	}
 	s.timing.latency = hdrhistogram.New(1, maxLatencyUs, 3)
-	s.welcome, s.awaited = make([]welcome, len(cfg.Core.BUs)), make([]bool, len(cfg.Core.RUs))
+	s.readmissions, s.rejoinAllowed = make([]readmission, len(cfg.Core.BUs)), make([]bool, len(cfg.Core.RUs))
 	s.log.cuts.live = cfg.Core.Live
-	s.refused.by = make(map[Refusal]uint64)
-	s.gate = newGate(cfg.Access, s.countRefused)
+	s.refused.byRefusal = make(map[Refusal]uint64)
+	s.authorizer = newAuthorizer(cfg.Access, s.countRefused)
 	for role, n := range [2]int{len(cfg.Core.RUs), len(cfg.Core.BUs)} {
-		s.streams[role], s.talks[role] = make([]*stream, n), make([]talk, n)
+		s.streams[role], s.sessions[role] = make([]*stream, n), make([]unitSession, n)
 	}
-	s.notices.state(Idle)
-	s.wg.Go(s.own)
+	s.notices.addState(Idle)
+	s.wg.Go(s.ownerLoop)
 	if cfg.AttachTimeout > 0 {
 		s.missing = time.AfterFunc(cfg.AttachTimeout, func() { s.post(nil, input{call: s.reportMissing}) })
 	}
@@ -189,7 +189,7 @@ func indexOf(names []string) map[string]int {
 	return m
 }
 
-// Drained is closed when every issued MEP has its outcome and no other will be issued.
+// Drained is closed when every issued FirstMEP has its outcome and no other will be issued.
 func (s *Server) Drained() <-chan struct{} { return s.drained }
 
 // Close ends all streams with Unavailable, unless they have ended by themselves, and waits for every goroutine of the
@@ -210,8 +210,8 @@ func (s *Server) Close() {
 	s.notices.close()
 }
 
-// enter counts a handler in, unless the Server is closed.
-func (s *Server) enter() bool {
+// enterHandler counts a handler in, unless the Server is closed.
+func (s *Server) enterHandler() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -221,8 +221,8 @@ func (s *Server) enter() bool {
 	return true
 }
 
-// poke leaves a mark in a channel of capacity one.
-func poke(c chan<- struct{}) {
+// notify leaves a mark in a channel of capacity one.
+func notify(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:

@@ -14,18 +14,18 @@ var errUnknownUnit = errors.New("tagnet: the view has no such unit")
 
 // startIfComplete starts the core once every unit that is not excluded has attached. The owner calls it.
 func (s *Server) startIfComplete() {
-	if s.core.started || len(s.absent()) > 0 {
+	if s.core.started || len(s.missingUnits()) > 0 {
 		return
 	}
 	s.core.Start()
 }
 
-// absent lists the units that have never attached and are not excluded. The owner calls it.
-func (s *Server) absent() (out []*PeerError) {
+// missingUnits lists the units that have never attached and are not excluded. The owner calls it.
+func (s *Server) missingUnits() (out []*UnitError) {
 	for role, names := range [][]string{s.cfg.Core.RUs, s.cfg.Core.BUs} {
 		for unit, name := range names {
-			if s.talks[role][unit].last == nil && !s.excluded(Role(role), unit) {
-				out = append(out, &PeerError{Role: Role(role), Unit: name, Incident: Missing})
+			if s.sessions[role][unit].stream == nil && !s.excluded(Role(role), unit) {
+				out = append(out, &UnitError{Role: Role(role), Unit: name, Incident: Missing})
 			}
 		}
 	}
@@ -44,29 +44,29 @@ func (s *Server) reportMissing() {
 	if s.core.started {
 		return
 	}
-	for _, e := range s.absent() {
-		s.notices.peer(e)
+	for _, e := range s.missingUnits() {
+		s.notices.addIncident(e)
 	}
 }
 
 // Pause issues nothing more until Resume; see Core.Pause.
 func (s *Server) Pause() (err error) {
-	s.do(func() { err = s.core.Pause() })
+	s.runAsOwner(func() { err = s.core.Pause() })
 	return err
 }
 
 // Resume ends a pause; see Core.Resume.
 func (s *Server) Resume() (err error) {
-	s.do(func() { err = s.core.Resume() })
+	s.runAsOwner(func() { err = s.core.Resume() })
 	return err
 }
 
-// Drain issues no new MEP from end on, 0 meaning none at all; see Core.Drain. Drained tells when it is over.
-func (s *Server) Drain(end uint64) { s.do(func() { s.core.Drain(end) }) }
+// Drain issues no new FirstMEP from end on, 0 meaning none at all; see Core.Drain. Drained tells when it is over.
+func (s *Server) Drain(end uint64) { s.runAsOwner(func() { s.core.Drain(end) }) }
 
 // Abandon ends the view at once and returns the number of MEPs that got no better outcome; see Core.Abandon.
 func (s *Server) Abandon() (meps int) {
-	s.do(func() { meps = s.core.abandon() })
+	s.runAsOwner(func() { meps = s.core.abandon() })
 	return meps
 }
 
@@ -76,17 +76,17 @@ func (s *Server) ExcludeRU(name string) (err error) {
 	if !ok {
 		return errUnknownUnit
 	}
-	s.do(func() {
+	s.runAsOwner(func() {
 		if err = s.core.excludeRU(unit); err == nil {
-			s.awaited[unit] = false
-			s.cut(Readout, unit)
+			s.rejoinAllowed[unit] = false
+			s.cutStream(Readout, unit)
 		}
 	})
 	return err
 }
 
-// cut ends the stream of a unit that has just been excluded. The owner calls it.
-func (s *Server) cut(role Role, unit int) {
+// cutStream ends the stream of a unit that has just been excluded. The owner calls it.
+func (s *Server) cutStream(role Role, unit int) {
 	if st := s.streams[role][unit]; st != nil {
 		s.streams[role][unit] = nil
 		st.close(s.refuse(codes.Aborted, RefusedExcluded, st.name, "", "%s %s has been excluded", role, st.name))
@@ -97,10 +97,10 @@ func (s *Server) cut(role Role, unit int) {
 // Registers reads all registers at once.
 func (s *Server) Registers() (r *Registers) {
 	var latency *hdrhistogram.Histogram
-	s.do(func() {
+	s.runAsOwner(func() {
 		r = s.core.Registers()
 		for i, u := range r.GetRus() {
-			u.Attached, u.Gone = s.attached(Readout, i), s.gone(i)
+			u.Attached, u.Gone = s.attached(Readout, i), s.absenceSpans(i)
 		}
 		for j, u := range r.GetBus() {
 			u.Attached = s.attached(Builder, j)
@@ -113,7 +113,7 @@ func (s *Server) Registers() (r *Registers) {
 	r.Refused = map[string]uint64{}
 	s.refused.mu.Lock()
 	defer s.refused.mu.Unlock()
-	for why, n := range s.refused.by {
+	for why, n := range s.refused.byRefusal {
 		r.Refused[string(why)] = n
 	}
 	return r

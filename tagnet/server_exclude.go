@@ -12,12 +12,12 @@ import (
 //	IncludeBU: every readout unit has settled the exclusion ─► wanted
 //	the unit, which tries now and then, attaches ─► refused with RefusedReset ─► asked: it frees its slots
 //	the unit attaches once more ─► included
-type welcome uint8
+type readmission uint8
 
 const (
-	unwanted welcome = iota
+	notWanted readmission = iota
 	wanted
-	asked
+	resetRequested
 )
 
 // ExcludeBU gives a builder unit no more tokens, cuts its stream and returns how many of its MEPs are issued again; see
@@ -32,15 +32,15 @@ func (s *Server) exclude(name string, lost bool) (reissued int, err error) {
 	if !ok {
 		return 0, errUnknownUnit
 	}
-	s.do(func() {
-		broken := s.talks[Builder][unit].last != nil && !s.attached(Builder, unit)
-		if lost || broken && !s.core.bus[unit].excluded {
+	s.runAsOwner(func() {
+		isBroken := s.sessions[Builder][unit].stream != nil && !s.attached(Builder, unit)
+		if lost || isBroken && !s.core.bus[unit].excluded {
 			reissued, err = s.core.loseBU(unit)
 		} else {
 			reissued, err = s.core.ExcludeBU(unit)
 		}
-		s.welcome[unit] = unwanted
-		s.cut(Builder, unit)
+		s.readmissions[unit] = notWanted
+		s.cutStream(Builder, unit)
 	})
 	return reissued, err
 }
@@ -53,26 +53,26 @@ func (s *Server) IncludeBU(name string) (err error) {
 	if !ok {
 		return errUnknownUnit
 	}
-	s.do(func() {
+	s.runAsOwner(func() {
 		b := &s.core.bus[unit]
 		switch {
-		case !b.excluded || s.welcome[unit] != unwanted:
-		case s.talks[Builder][unit].last == nil: // it has nothing, and nobody has anything for it
+		case !b.excluded || s.readmissions[unit] != notWanted:
+		case s.sessions[Builder][unit].stream == nil: // it has nothing, and nobody has anything for it
 			err = s.core.IncludeBU(unit)
-		case b.lost || s.core.done():
+		case b.lost || s.core.drained():
 			err = s.core.IncludeBU(unit) // which says why not
 		default:
-			if err = s.unsettled(unit); err == nil {
-				s.welcome[unit] = wanted
+			if err = s.checkConfirmed(unit); err == nil {
+				s.readmissions[unit] = wanted
 			}
 		}
 	})
 	return err
 }
 
-// unsettled refuses an inclusion that comes too early. The owner calls it.
-func (s *Server) unsettled(unit int) error {
-	rus := s.core.unsettled(unit)
+// checkConfirmed refuses an inclusion that comes too early. The owner calls it.
+func (s *Server) checkConfirmed(unit int) error {
+	rus := s.core.unconfirmedRUs(unit)
 	if len(rus) == 0 {
 		return nil
 	}
@@ -84,15 +84,15 @@ func (s *Server) unsettled(unit int) error {
 // readmit takes an excluded builder unit that attaches a step further. A unit that was away while it was excluded and
 // included has not freed its slots yet, and goes on with the number of its conversation. The owner calls it.
 func (s *Server) readmit(unit int, number uint64) error {
-	name, t := s.cfg.Core.BUs[unit], &s.talks[Builder][unit]
-	t.away = false // it is there
-	switch step := s.welcome[unit]; {
-	case step == wanted, step == asked && number == t.number:
-		s.welcome[unit] = asked
+	name, t := s.cfg.Core.BUs[unit], &s.sessions[Builder][unit]
+	t.broken = false // it is there
+	switch step := s.readmissions[unit]; {
+	case step == wanted, step == resetRequested && number == t.number:
+		s.readmissions[unit] = resetRequested
 		return s.refuse(codes.FailedPrecondition, RefusedReset, name, "",
 			"%s is included again: it is to free its slots and attach once more", name)
-	case step == asked:
-		s.welcome[unit] = unwanted
+	case step == resetRequested:
+		s.readmissions[unit] = notWanted
 		if err := s.core.IncludeBU(unit); err == nil {
 			return nil
 		}

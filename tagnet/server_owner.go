@@ -10,15 +10,15 @@ import (
 
 // input is one thing for the owner to do: a call, or a message of a stream.
 type input struct {
-	call     func()
-	stream   *stream
-	update   Update
-	reach    *Reach // nil: not told
-	returned []Tag
-	settled  []uint64                // exclusions
-	feedback *tagnetv1.FeedbackBatch // nil for an update
+	call      func()
+	stream    *stream
+	update    Update
+	reach     *Reach // nil: not told
+	returned  []Tag
+	confirmed []uint64                // exclusions
+	feedback  *tagnetv1.FeedbackBatch // nil for an update
 
-	returnedFirst, settledFirst uint64 // sequence numbers of the first of each
+	returnedFirst, confirmedFirst uint64 // sequence numbers of the first of each
 }
 
 // post gives the owner an input. It returns false if the owner has gone, or the stream the input is from, as over
@@ -33,8 +33,8 @@ func (s *Server) post(over <-chan struct{}, in input) bool {
 	return false
 }
 
-// do runs fn where it may touch the owner's fields, and waits for it. It works after Close, too.
-func (s *Server) do(fn func()) {
+// runAsOwner runs fn where it may touch the owner's fields, and waits for it. It works after Close, too.
+func (s *Server) runAsOwner(fn func()) {
 	ran := make(chan struct{})
 	if s.post(nil, input{call: func() { fn(); close(ran) }}) {
 		select {
@@ -58,8 +58,8 @@ func (s *Server) do(fn func()) {
 // maxInputsPerTurn bounds how long tokens wait for inputs that have come in meanwhile.
 const maxInputsPerTurn = 64
 
-// own is the owner goroutine: apply all that waits, then issue once.
-func (s *Server) own() {
+// ownerLoop is the owner goroutine: apply all that waits, then issue once.
+func (s *Server) ownerLoop() {
 	defer close(s.stopped)
 	for {
 		select {
@@ -77,7 +77,7 @@ func (s *Server) own() {
 				break more
 			}
 		}
-		s.turn()
+		s.issueAndPublish()
 	}
 }
 
@@ -92,11 +92,11 @@ func (s *Server) apply(in input) {
 	}
 }
 
-// turn issues what can be issued, stamps it and publishes it.
-func (s *Server) turn() {
-	s.core.cut()
+// issueAndPublish issues what can be issued, stamps it and publishes it.
+func (s *Server) issueAndPublish() {
+	s.core.cutMEPs()
 	s.batch.Reset(s.core.NextCycle(), s.core.Places())
-	if !s.gathering() && !s.core.crowded() && s.core.Issue(&s.batch) > 0 {
+	if !s.firstCycleWaits() && !s.core.worthBatching() && s.core.Issue(&s.batch) > 0 {
 		now := s.now()
 		for i := range s.batch.Len() {
 			for bu := range s.batch.Places {
@@ -110,93 +110,93 @@ func (s *Server) turn() {
 		}
 	}
 	state := s.core.State()
-	s.log.goBy(s.core.changes()) // before the cycles that they concern
-	s.noteChanges()
-	if s.log.publish(&s.batch, s.core.mark(), state, s.core.quiet()) {
+	s.log.setAbsences(s.core.absencesSoFar()) // before the cycles that they concern
+	s.timestampAbsences()
+	if s.log.publish(&s.batch, s.core.releasedMark(), state, s.core.noCycleAwaited()) {
 		for _, st := range s.streams[Readout] {
 			if st != nil {
-				poke(st.wake)
+				notify(st.wake)
 			}
 		}
 	}
-	s.tellCuts()
-	s.launch()
+	s.publishCuts()
+	s.publishTags()
 	for _, st := range s.streams[Builder] {
-		if st != nil && (state == Drained || state == Draining && state != s.state || s.worthAck(st)) {
-			st.unsaid, st.asks = 0, false
-			poke(st.wake)
+		if st != nil && (state == Drained || state == Draining && state != s.state || s.shouldAck(st)) {
+			st.unacked, st.ackRequested = 0, false
+			notify(st.wake)
 		}
 	}
 	if state != s.state {
 		s.state = state
-		s.notices.state(state)
+		s.notices.addState(state)
 	}
 	if state == Drained && !isClosed(s.drained) {
 		close(s.drained)
 	}
 }
 
-// launch sends tags to the first readout unit, and tells all of exclusions.
-func (s *Server) launch() {
-	s.tags = s.core.Launch(s.tags[:0])
+// publishTags sends tags to the first readout unit, and tells all of exclusions.
+func (s *Server) publishTags() {
+	s.tags = s.core.LaunchTags(s.tags[:0])
 	withdrawn := s.core.Withdrawn()
-	exclusions := len(withdrawn) + len(s.core.changes())
-	returned := s.talks[Readout][len(s.cfg.Core.RUs)-1].returned
-	if len(s.tags) == 0 && exclusions == s.told && returned == s.acked {
+	exclusions := len(withdrawn) + len(s.core.absencesSoFar())
+	returned := s.sessions[Readout][len(s.cfg.Core.RUs)-1].returned
+	if len(s.tags) == 0 && exclusions == s.exclusionsPublished && returned == s.returnedPublished {
 		return
 	}
-	s.acked = returned
+	s.returnedPublished = returned
 	s.log.launch(s.tags, withdrawn, returned)
 	for unit, st := range s.streams[Readout] {
-		if st != nil && (unit == 0 || exclusions > s.told) {
-			poke(st.wake)
+		if st != nil && (unit == 0 || exclusions > s.exclusionsPublished) {
+			notify(st.wake)
 		}
 	}
-	if exclusions > s.told {
+	if exclusions > s.exclusionsPublished {
 		for _, st := range s.streams[Builder] {
 			if st != nil {
-				poke(st.wake)
+				notify(st.wake)
 			}
 		}
 	}
-	s.told = exclusions
+	s.exclusionsPublished = exclusions
 }
 
-// tellCuts tells the readout units which events further MEPs have.
-func (s *Server) tellCuts() {
-	if !s.log.takeCuts(s.core.cuts, s.core.released) {
+// publishCuts tells the readout units which events further MEPs have.
+func (s *Server) publishCuts() {
+	if !s.log.updateCuts(s.core.cuts, s.core.released) {
 		return
 	}
 	for _, st := range s.streams[Readout] {
 		if st != nil {
-			poke(st.wake)
+			notify(st.wake)
 		}
 	}
 }
 
-// firstWait is how long the first cycle waits to be full. When the units have attached their sources have just begun,
+// maxFirstCycleWait is how long the first cycle waits to be full. When the units have attached their sources have just begun,
 // and a cycle with what the fastest have read would take as long as a full one: 7 % of a run of 14 cycles (8 nodes,
 // 2026-11-21).
-const firstWait = 100 * time.Millisecond
+const maxFirstCycleWait = 100 * time.Millisecond
 
-// gathering tells that the first cycle is not full yet, and may still become so.
-func (s *Server) gathering() bool {
-	if !s.core.beginning() {
+// firstCycleWaits tells that the first cycle is not full yet, and may still become so.
+func (s *Server) firstCycleWaits() bool {
+	if !s.core.firstCycleIncomplete() {
 		return false
 	}
-	if s.first == 0 {
-		s.first = s.now()
-		time.AfterFunc(firstWait, func() { s.post(nil, input{call: func() {}}) })
+	if s.firstIncompleteAt == 0 {
+		s.firstIncompleteAt = s.now()
+		time.AfterFunc(maxFirstCycleWait, func() { s.post(nil, input{call: func() {}}) })
 	}
-	return s.now()-s.first < firstWait.Nanoseconds()
+	return s.now()-s.firstIncompleteAt < maxFirstCycleWait.Nanoseconds()
 }
 
-// worthAck tells that a builder unit should hear what became of its entries: they are many, or the last for now, or
+// shouldAck tells that a builder unit should hear what became of its entries: they are many, or the last for now, or
 // it asks. Where there is room for many MEPs, an acknowledgement for every message would be as many messages
 // again.
-func (s *Server) worthAck(st *stream) bool {
-	few := step(s.core.room()) / max(1, s.core.active)
-	return st.asks || st.unsaid > 0 && (st.unsaid >= few || s.core.bus[st.unit].used.Now == 0)
+func (s *Server) shouldAck(st *stream) bool {
+	few := batchStep(s.core.maxInFlight()) / max(1, s.core.active)
+	return st.ackRequested || st.unacked > 0 && (st.unacked >= few || s.core.bus[st.unit].used.Now == 0)
 }
 
 // now is never 0, which stands for "not yet".
@@ -206,12 +206,12 @@ func (s *Server) applyUpdate(st *stream, in *input) {
 	if s.streams[Readout][st.unit] != st {
 		return // cut or gone meanwhile; its watermark is of no use any more
 	}
-	err := s.core.Update(st.unit, in.update)
+	err := s.core.ApplyUpdate(st.unit, in.update)
 	if err == nil && in.reach != nil {
-		err = s.core.takeReach(st.unit, *in.reach)
+		err = s.core.applyReach(st.unit, *in.reach)
 	}
 	if errors.Is(err, EndMismatch) { // the update stands, and so do the tags that came with it; run control decides
-		s.notices.peer(&PeerError{
+		s.notices.addIncident(&UnitError{
 			Role:     Readout,
 			Unit:     st.name,
 			Incident: Misbehaved,
@@ -223,32 +223,32 @@ func (s *Server) applyUpdate(st *stream, in *input) {
 		err = s.applyOnce(st, in)
 	}
 	if err != nil {
-		s.cutFor(st, RefusedInput, in.update.Read, "", err)
+		s.cutMisbehaving(st, RefusedInput, in.update.Read, "", err)
 	}
 }
 
 // applyOnce applies what a readout unit says once, and repeats when its stream broke.
 func (s *Server) applyOnce(st *stream, in *input) error {
-	t := &s.talks[Readout][st.unit]
-	tags, ok := repeated(t.returned, in.returnedFirst, len(in.returned))
-	exclusions, fits := repeated(t.settled, in.settledFirst, len(in.settled))
+	t := &s.sessions[Readout][st.unit]
+	tags, ok := countRepeated(t.returned, in.returnedFirst, len(in.returned))
+	exclusions, fits := countRepeated(t.confirmed, in.confirmedFirst, len(in.confirmed))
 	if !ok || !fits {
-		return fmt.Errorf("%s left out tags before number %d or settled exclusions before number %d: %d and %d have come",
+		return fmt.Errorf("%s left out tags before number %d or confirmed exclusions before number %d: %d and %d have come",
 			st.name,
-			in.returnedFirst, in.settledFirst, t.returned, t.settled)
+			in.returnedFirst, in.confirmedFirst, t.returned, t.confirmed)
 	}
 	s.core.counters.EntriesRepeated += uint64(tags + exclusions)
 	for i := range in.returned[tags:] {
-		if err := s.core.Return(st.unit, &in.returned[tags+i]); err != nil {
+		if err := s.core.ReturnTag(st.unit, &in.returned[tags+i]); err != nil {
 			return err
 		}
 		t.returned++
 	}
-	for _, exclusion := range in.settled[exclusions:] {
-		if err := s.core.Settle(st.unit, exclusion); err != nil {
+	for _, exclusion := range in.confirmed[exclusions:] {
+		if err := s.core.ConfirmExclusion(st.unit, exclusion); err != nil {
 			return err
 		}
-		t.settled++
+		t.confirmed++
 	}
 	return nil
 }
@@ -258,12 +258,12 @@ func (s *Server) applyFeedback(st *stream, m *tagnetv1.FeedbackBatch) {
 	if s.streams[Builder][st.unit] != st {
 		return // cut or gone meanwhile; the unit's MEPs are or will be given to others
 	}
-	taken := st.done.Load() // written by this goroutine alone
-	skip, ok := repeated(taken, m.GetFirst(), len(m.GetMeps()))
+	applied := st.done.Load() // written by this goroutine alone
+	skip, ok := countRepeated(applied, m.GetFirst(), len(m.GetMeps()))
 	if !ok {
-		s.cutFor(st, RefusedMessage, m.GetFirst(), taken,
+		s.cutMisbehaving(st, RefusedMessage, m.GetFirst(), applied,
 			fmt.Errorf("%s left out entries of feedback: number %d came after %d of them",
-				st.name, m.GetFirst(), taken))
+				st.name, m.GetFirst(), applied))
 		return
 	}
 	s.core.counters.EntriesRepeated += uint64(skip)
@@ -274,24 +274,24 @@ func (s *Server) applyFeedback(st *stream, m *tagnetv1.FeedbackBatch) {
 			MEP:     m.Meps[i],
 			Slot:    m.Slots[i] & slotMask,
 			Attempt: uint8(m.Slots[i] >> attemptShift),
-			Events:  at(m.Events, i),
-			Outcome: Outcome(at(m.Outcomes, i)),
+			Events:  elementAt(m.Events, i),
+			Outcome: Outcome(elementAt(m.Outcomes, i)),
 		}
-		err := s.core.Feedback(st.unit, f)
+		err := s.core.ApplyFeedback(st.unit, f)
 		if err == nil || errors.Is(err, WrongEvents) {
-			s.completed(st.unit, f, now-int64(at(m.HeldUs, i))*1000, &run)
+			s.recordCompletion(st.unit, f, now-int64(elementAt(m.HeldUs, i))*1000, &run)
 		}
 		if err != nil {
-			s.gate.warn("feedback", "the scheduler refused an outcome, or took it with a remark", "why", err)
+			s.authorizer.warn("feedback", "the scheduler refused an outcome, or took it with a remark", "why", err)
 		}
 	}
-	s.record(run)
-	if err := s.core.know(st.unit, m.GetAbsent()); err != nil {
-		s.cutFor(st, RefusedInput, m.GetAbsent(), "", err)
+	s.recordLatency(run)
+	if err := s.core.ackAbsences(st.unit, m.GetAbsent()); err != nil {
+		s.cutMisbehaving(st, RefusedInput, m.GetAbsent(), "", err)
 		return
 	}
-	st.unsaid += len(m.GetMeps())
-	st.asks = st.asks || len(m.GetMeps()) == 0 && m.GetAbsent() == 0
+	st.unacked += len(m.GetMeps())
+	st.ackRequested = st.ackRequested || len(m.GetMeps()) == 0 && m.GetAbsent() == 0
 	st.done.Add(uint64(len(m.GetMeps()) - skip))
 }
 
@@ -304,8 +304,8 @@ func (s *Server) issuedAt(bu int, slot uint32) *int64 {
 	return &s.issued[bu*s.cfg.Core.Slots+int(slot)]
 }
 
-// completed records when a MEP was complete, in ns. A reissued MEP counts from its last token.
-func (s *Server) completed(bu int, f Feedback, at int64, run *latencyRun) {
+// recordCompletion records when a FirstMEP was complete, in ns. A reissued FirstMEP counts from its last token.
+func (s *Server) recordCompletion(bu int, f Feedback, at int64, run *latencyRun) {
 	s.timing.lastMEP = max(s.timing.lastMEP, at)
 	if f.Outcome != Built {
 		return
@@ -316,13 +316,13 @@ func (s *Server) completed(bu int, f Feedback, at int64, run *latencyRun) {
 		us = max(0, min(us, maxLatencyUs))
 	}
 	if us != run.us {
-		s.record(*run)
+		s.recordLatency(*run)
 		*run = latencyRun{us: us}
 	}
 	run.n++
 }
 
-func (s *Server) record(run latencyRun) {
+func (s *Server) recordLatency(run latencyRun) {
 	if run.n > 0 {
 		_ = s.timing.latency.RecordValues(run.us, run.n) // it fits, being clipped
 	}

@@ -13,7 +13,7 @@ import (
 func (s *Server) serveRegisters(ctx context.Context, m *tagnetv1.RegistersRequest) (
 	*tagnetv1.RegistersResponse, error,
 ) {
-	if _, err := s.gate.reader(ctx, m.GetScope(), s.member); err != nil {
+	if _, err := s.authorizer.authorizeReader(ctx, m.GetScope(), s.member); err != nil {
 		return nil, err
 	}
 	if err := s.checkScope(m.GetScope(), true); err != nil {
@@ -31,10 +31,10 @@ func (s *Server) member(name string) bool {
 
 // serveControl serves the operations of Server to remote callers.
 func (s *Server) serveControl(ctx context.Context, m *tagnetv1.ControlRequest) (*tagnetv1.ControlResponse, error) {
-	if _, err := s.gate.control(ctx, m.GetScope()); err != nil {
+	if _, err := s.authorizer.authorizeControl(ctx, m.GetScope()); err != nil {
 		return nil, err
 	}
-	if !s.enter() {
+	if !s.enterHandler() {
 		return nil, errClosing
 	}
 	defer s.wg.Done()
@@ -53,7 +53,7 @@ func (s *Server) serveControl(ctx context.Context, m *tagnetv1.ControlRequest) (
 		return nil, s.refuse(codes.FailedPrecondition, RefusedNow, m.GetOperation(), "", "%v", err)
 	}
 	r := &tagnetv1.ControlResponse{Reissued: uint64(reissued)}
-	s.do(func() { r.State = tagnetv1.State(s.core.State()) })
+	s.runAsOwner(func() { r.State = tagnetv1.State(s.core.State()) })
 	return r, nil
 }
 

@@ -17,18 +17,18 @@ import (
 type stream struct {
 	// Immutable after attach.
 
-	role Role
-	name string
-	unit int // index in the view
-	wake chan struct{}
-	over chan struct{} // closed by close
+	role   Role
+	name   string
+	unit   int // index in the view
+	wake   chan struct{}
+	closed chan struct{} // closed by close
 
 	// Owned by the owner goroutine.
 
-	unsaid int  // entries of feedback that have been applied since its sender was woken
-	asks   bool // who sent them asks for an acknowledgement
+	unacked      int  // entries of feedback that have been applied since its sender was woken
+	ackRequested bool // who sent them asks for an acknowledgement
 
-	back comeback // written by attach
+	rejoin rejoinPoint // written by attach
 
 	done atomic.Uint64 // entries of feedback that have been applied in the conversation
 
@@ -40,7 +40,7 @@ type stream struct {
 func (st *stream) close(err error) {
 	st.once.Do(func() {
 		st.err = err
-		close(st.over)
+		close(st.closed)
 	})
 }
 
@@ -48,11 +48,11 @@ var errClosing = refusalStatus(codes.Unavailable, refusedClosing, nil, "the sche
 
 // serveTokens serves one readout unit.
 func (s *Server) serveTokens(srv tagnetv1.TagNet_TokensServer) error {
-	if !s.enter() {
+	if !s.enterHandler() {
 		return errClosing
 	}
 	defer s.wg.Done()
-	st, first, err := greet(srv.Context(), s, Readout, s.rus, srv.Recv, nil)
+	st, first, err := acceptStream(srv.Context(), s, Readout, s.rus, srv.Recv, nil)
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (s *Server) serveTokens(srv tagnetv1.TagNet_TokensServer) error {
 			if m.GetScope() != nil && m != first {
 				return s.refuse(codes.InvalidArgument, RefusedMessage, "scope", "none", "%s sent a second scope", st.name)
 			}
-			in, err := s.updateOf(st, m)
+			in, err := s.decodeUpdate(st, m)
 			if err != nil {
 				return err
 			}
@@ -74,12 +74,12 @@ func (s *Server) serveTokens(srv tagnetv1.TagNet_TokensServer) error {
 		}
 	}
 	send := func() error {
-		r, err := s.readerOf(st, first.GetHad())
+		r, err := s.resumeReader(st, first.GetHad())
 		if err != nil {
 			return err
 		}
 		return s.sendUntilDrained(srv.Context(), st, func() (bool, error) {
-			m, ok := r.take()
+			m, ok := r.nextMessage()
 			if !ok {
 				return false, s.refuse(codes.ResourceExhausted, RefusedLagging, r.next, "", "%s has not taken cycle %d in time",
 					st.name, r.next)
@@ -90,41 +90,41 @@ func (s *Server) serveTokens(srv tagnetv1.TagNet_TokensServer) error {
 			return true, srv.Send(m)
 		}, func() bool { return r.state == Drained })
 	}
-	return s.converse(srv.Context(), st, receive, send)
+	return s.runBothDirections(srv.Context(), st, receive, send)
 }
 
-// updateOf reads a readout unit's message.
-func (s *Server) updateOf(st *stream, m *tagnetv1.RUUpdate) (in input, err error) {
-	returned, ok := tagsOf(m.GetReturned())
+// decodeUpdate reads a readout unit's message.
+func (s *Server) decodeUpdate(st *stream, m *tagnetv1.RUUpdate) (in input, err error) {
+	returned, ok := decodeTags(m.GetReturned())
 	if !ok {
 		return in, s.refuse(codes.InvalidArgument, RefusedMessage, len(m.GetReturned()), "", "%s returned what are no tags",
 			st.name)
 	}
 	return input{
-		stream:        st,
-		reach:         reachOf(m.GetReach()),
-		update:        s.updateFrom(st, m),
-		returned:      returned,
-		returnedFirst: m.GetReturnedFirst(),
-		settled:       m.GetSettled(),
-		settledFirst:  m.GetSettledFirst(),
+		stream:         st,
+		reach:          decodeReach(m.GetReach()),
+		update:         s.absoluteUpdate(st, m),
+		returned:       returned,
+		returnedFirst:  m.GetReturnedFirst(),
+		confirmed:      m.GetSettled(),
+		confirmedFirst: m.GetSettledFirst(),
 	}, nil
 }
 
-// updateFrom is what a readout unit holds. One that came back counts events from its return on.
-func (s *Server) updateFrom(st *stream, m *tagnetv1.RUUpdate) Update {
+// absoluteUpdate is what a readout unit holds. One that came back counts events from its return on.
+func (s *Server) absoluteUpdate(st *stream, m *tagnetv1.RUUpdate) Update {
 	return Update{
-		Read:   max(m.GetRead(), s.cfg.Core.First, st.back.absence.MEP),
-		Events: st.back.events + m.GetEvents(),
+		Read:   max(m.GetRead(), s.cfg.Core.First, st.rejoin.absence.FirstMEP),
+		Events: st.rejoin.events + m.GetEvents(),
 		End:    m.GetEnd(),
 	}
 }
 
-// readerOf is the position in the log from which a readout unit goes on.
-func (s *Server) readerOf(st *stream, had *tagnetv1.Position) (*reader, error) {
-	r, ok := s.log.from(had, st.back)
+// resumeReader is the position in the log from which a readout unit goes on.
+func (s *Server) resumeReader(st *stream, received *tagnetv1.Position) (*reader, error) {
+	r, ok := s.log.readerFrom(received, st.rejoin)
 	if !ok {
-		return nil, s.refuse(codes.InvalidArgument, RefusedMessage, had, "", "%s says it has had what was never sent to it",
+		return nil, s.refuse(codes.InvalidArgument, RefusedMessage, received, "", "%s says it has had what was never sent to it",
 			st.name)
 	}
 	r.first, r.last = st.unit == 0, st.unit == len(s.cfg.Core.RUs)-1
@@ -133,11 +133,11 @@ func (s *Server) readerOf(st *stream, had *tagnetv1.Position) (*reader, error) {
 
 // serveFeedback serves one builder unit.
 func (s *Server) serveFeedback(srv tagnetv1.TagNet_FeedbackServer) error {
-	if !s.enter() {
+	if !s.enterHandler() {
 		return errClosing
 	}
 	defer s.wg.Done()
-	st, _, err := greet(srv.Context(), s, Builder, s.bus, srv.Recv, s.checkBuilder)
+	st, _, err := acceptStream(srv.Context(), s, Builder, s.bus, srv.Recv, s.checkBuilder)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (s *Server) serveFeedback(srv tagnetv1.TagNet_FeedbackServer) error {
 			if err != nil {
 				return err
 			}
-			if m.GetScope() != nil || !fits(m) {
+			if m.GetScope() != nil || !listsMatch(m) {
 				return s.refuse(codes.InvalidArgument, RefusedMessage, len(m.GetMeps()), "",
 					"%s sent feedback whose lists do not fit together", st.name)
 			}
@@ -157,19 +157,19 @@ func (s *Server) serveFeedback(srv tagnetv1.TagNet_FeedbackServer) error {
 		}
 	}
 	send := func() error {
-		said, absent := &tagnetv1.FeedbackAck{}, 0 // state unspecified: the first is always sent
+		lastSent, absencesSent := &tagnetv1.FeedbackAck{}, 0 // state unspecified: the first is always sent
 		return s.sendUntilDrained(srv.Context(), st, func() (bool, error) {
-			m := st.ack(s.log.now())
-			m.Absent = wordsOf(s.log.absentFrom(absent))
-			if m.Done == said.Done && m.State == said.State && len(m.Absent) == 0 {
+			m := st.ack(s.log.currentState())
+			m.Absent = encodeAbsences(s.log.absencesFrom(absencesSent))
+			if m.Done == lastSent.Done && m.State == lastSent.State && len(m.Absent) == 0 {
 				return false, nil
 			}
-			absent += len(m.Absent) / absenceWords
-			said = m
+			absencesSent += len(m.Absent) / wordsPerAbsence
+			lastSent = m
 			return true, srv.Send(m)
-		}, func() bool { return State(said.State) == Drained })
+		}, func() bool { return State(lastSent.State) == Drained })
 	}
-	return s.converse(srv.Context(), st, receive, send)
+	return s.runBothDirections(srv.Context(), st, receive, send)
 }
 
 // checkBuilder checks what is special about a builder unit's first message.
@@ -185,13 +185,13 @@ func (s *Server) checkBuilder(m *tagnetv1.FeedbackBatch) error {
 	return nil
 }
 
-// greet takes the first message of a unit's stream, which check may look at, and attaches the unit.
-func greet[M interface{ GetScope() *tagnetv1.Scope }](ctx context.Context, s *Server, role Role, units map[string]int,
+// acceptStream takes the first message of a unit's stream, which check may look at, and attaches the unit.
+func acceptStream[M interface{ GetScope() *tagnetv1.Scope }](ctx context.Context, s *Server, role Role, units map[string]int,
 	recv func() (M, error), check func(M) error,
 ) (st *stream, first M, err error) {
-	first, err = firstOf(ctx, s, recv)
+	first, err = receiveFirst(ctx, s, recv)
 	if err == nil {
-		err = s.gate.unit(ctx, first.GetScope())
+		err = s.authorizer.authorizeUnit(ctx, first.GetScope())
 	}
 	if err == nil {
 		err = s.checkScope(first.GetScope(), false)
@@ -205,8 +205,8 @@ func greet[M interface{ GetScope() *tagnetv1.Scope }](ctx context.Context, s *Se
 	return st, first, err
 }
 
-// firstOf receives the first message of a stream without being held up by a client that sends none.
-func firstOf[T any](ctx context.Context, s *Server, recv func() (T, error)) (T, error) {
+// receiveFirst receives the first message of a stream without being held up by a client that sends none.
+func receiveFirst[T any](ctx context.Context, s *Server, recv func() (T, error)) (T, error) {
 	type result struct {
 		m   T
 		err error
@@ -232,14 +232,14 @@ func (st *stream) ack(state State) *tagnetv1.FeedbackAck {
 }
 
 // sendUntilDrained sends whenever the stream is woken, until one() has told the peer that the view is drained.
-func (s *Server) sendUntilDrained(ctx context.Context, st *stream, one func() (bool, error), told func() bool) error {
+func (s *Server) sendUntilDrained(ctx context.Context, st *stream, sendNext func() (bool, error), drained func() bool) error {
 	for {
 		for {
-			sent, err := one()
+			sent, err := sendNext()
 			if err != nil {
 				return err
 			}
-			if told() {
+			if drained() {
 				return nil
 			}
 			if !sent {
@@ -256,9 +256,9 @@ func (s *Server) sendUntilDrained(ctx context.Context, st *stream, one func() (b
 	}
 }
 
-// converse runs both directions of an attached stream until the first of them ends it. Both run on goroutines of their
+// runBothDirections runs both directions of an attached stream until the first of them ends it. Both run on goroutines of their
 // own: once the handler returns, gRPC lets go of whatever call they are blocked in.
-func (s *Server) converse(ctx context.Context, st *stream, receive, send func() error) error {
+func (s *Server) runBothDirections(ctx context.Context, st *stream, receive, send func() error) error {
 	received, sent := make(chan error, 1), make(chan error, 1)
 	s.wg.Go(func() { received <- receive() })
 	s.wg.Go(func() { sent <- send() })
@@ -272,7 +272,7 @@ func (s *Server) converse(ctx context.Context, st *stream, receive, send func() 
 					return err
 				}
 				received = nil // it has nothing more to say, but may listen
-			case <-st.over:
+			case <-st.closed:
 				return st.err
 			case <-ctx.Done():
 				return ctx.Err()

@@ -65,21 +65,21 @@ func TestLogWrapsAndLags(t *testing.T) {
 	var b Batch
 	for cycle := range l.mask + 2 {
 		b.Reset(cycle, 3)
-		at := b.open()
+		at := b.appendEmptyCycle()
 		b.MEPs[at+1], b.Slots[at+1] = cycle, packSlot(1, 2)
-		l.publish(&b, mark{below: cycle}, Running, false)
-		m, ok := fast.take()
+		l.publish(&b, watermark{below: cycle}, Running, false)
+		m, ok := fast.nextMessage()
 		if !ok || m == nil || m.FirstCycle != cycle || len(m.Meps) != 3 || m.Meps[1] != cycle || m.Meps[0] != NoMEP {
 			t.Fatalf("cycle %d: got %v, %v", cycle, m, ok)
 		}
 		if cycle == l.mask {
 			all := &reader{log: l}
-			if m, ok := all.take(); !ok || len(m.Meps) != 3*int(l.mask+1) || m.Meps[3*l.mask+1] != l.mask {
+			if m, ok := all.nextMessage(); !ok || len(m.Meps) != 3*int(l.mask+1) || m.Meps[3*l.mask+1] != l.mask {
 				t.Fatalf("everything in the log: %d MEPs, %v", len(m.GetMeps()), ok)
 			}
 		}
 	}
-	if m, ok := slow.take(); ok {
+	if m, ok := slow.nextMessage(); ok {
 		t.Errorf("a reader that fell out of the log got %v", m)
 	}
 	// The watermark alone: not until it has moved by a cycle, or at once when nothing is in flight.
@@ -89,8 +89,8 @@ func TestLogWrapsAndLags(t *testing.T) {
 		idle     bool
 		want     bool
 	}{{fast.released + 2, false, false}, {fast.released + 2, true, true}, {fast.released + 5, false, true}} {
-		l.publish(&b, mark{below: tt.released}, Running, tt.idle)
-		if m, _ := fast.take(); (m != nil) != tt.want {
+		l.publish(&b, watermark{below: tt.released}, Running, tt.idle)
+		if m, _ := fast.nextMessage(); (m != nil) != tt.want {
 			t.Errorf("%+v: got %v", tt, m)
 		}
 	}
@@ -139,7 +139,7 @@ func TestGoldenMessages(t *testing.T) {
 			Outcomes: []byte{byte(Built)},
 		},
 		"0a 0b 08 06 10 07 18 03 22 03 727530 11 0900000000000000 19 5a00000000000000 20 01": &tagnetv1.RUUpdate{
-			Scope:  Scope{Run: 7, View: 3, Name: "ru0"}.wire(),
+			Scope:  Scope{Run: 7, View: 3, Name: "ru0"}.message(),
 			Read:   9,
 			Events: 90,
 			End:    true,
@@ -169,13 +169,13 @@ func TestConsecutiveCycles(t *testing.T) {
 		var b Batch
 		b.Reset(0, 3)
 		for _, c := range tt.cycles {
-			at := b.open()
+			at := b.appendEmptyCycle()
 			for j, mep := range c {
 				b.MEPs[at+j], b.Slots[at+j] = mep, packSlot(1, uint32(j))
 			}
 		}
-		l.publish(&b, mark{}, Running, false)
-		m, ok := (&reader{log: l}).take()
+		l.publish(&b, watermark{}, Running, false)
+		m, ok := (&reader{log: l}).nextMessage()
 		if !ok || len(m.GetMeps()) != tt.wire || len(m.GetSlots()) != 3*len(tt.cycles) {
 			t.Errorf("%s: %v, %v", name, m, ok)
 			continue
@@ -190,22 +190,22 @@ func TestConsecutiveCycles(t *testing.T) {
 // TestFeedbackSaysOnceWhatIsTheSame holds what a builder unit's message leaves out, and what it does not.
 func TestFeedbackSaysOnceWhatIsTheSame(t *testing.T) {
 	c := &BUClient{began: time.Now()}
-	held := []heldFeedback{
+	held := []queuedFeedback{
 		{Feedback{MEP: 1, Slot: 1, Events: 10, Attempt: 1, Outcome: Built}, 0},
 		{Feedback{MEP: 4, Slot: 2, Events: 10, Attempt: 1, Outcome: Built}, 0},
 		{Feedback{MEP: 7, Slot: 3, Events: 10, Attempt: 1, Outcome: Incomplete}, 0},
 	}
-	if m := c.message(held[:2]); len(m.Meps) != 2 || len(m.Slots) != 2 || len(m.Events) != 1 || len(m.HeldUs) != 1 ||
-		len(m.Outcomes) != 1 || !fits(m) {
+	if m := c.packEntries(held[:2]); len(m.Meps) != 2 || len(m.Slots) != 2 || len(m.Events) != 1 || len(m.HeldUs) != 1 ||
+		len(m.Outcomes) != 1 || !listsMatch(m) {
 		t.Errorf("%v", m)
 	}
-	if m := c.message(held); len(m.Events) != 1 || len(m.Outcomes) != 3 || at(m.Outcomes, 2) != byte(Incomplete) ||
-		at(m.Events, 2) != 10 || !fits(m) {
+	if m := c.packEntries(held); len(m.Events) != 1 || len(m.Outcomes) != 3 || elementAt(m.Outcomes, 2) != byte(Incomplete) ||
+		elementAt(m.Events, 2) != 10 || !listsMatch(m) {
 		t.Errorf("%v", m)
 	}
-	m := c.message(held)
+	m := c.packEntries(held)
 	m.Outcomes = m.Outcomes[:2]
-	if fits(m) {
+	if listsMatch(m) {
 		t.Error("three entries with two outcomes are taken")
 	}
 }
@@ -265,11 +265,11 @@ func FuzzTokens(f *testing.F) {
 // TestFeedbackDoesNotAllocate holds that outcomes wait for the sender without an allocation.
 func TestFeedbackDoesNotAllocate(t *testing.T) {
 	const batch = 256
-	c := &BUClient{conversation: conversation{wake: make(chan struct{}, 1)}, slots: batch, began: time.Now()}
+	c := &BUClient{clientSession: clientSession{wake: make(chan struct{}, 1)}, slots: batch, began: time.Now()}
 	entries := make([]Feedback, batch)
 	give := func() {
-		must(t, c.Feedback(entries...))
-		first, held := c.take()
+		must(t, c.SendFeedback(entries...))
+		first, held := c.takeEntries()
 		if len(held) != batch || !c.queue.out.ack(first+batch) {
 			t.Fatalf("%d entries wait", len(held))
 		}
@@ -283,17 +283,17 @@ func TestFeedbackDoesNotAllocate(t *testing.T) {
 
 // TestHeldFeedbackWaits holds that held entries go with the next, and wake nobody before.
 func TestHeldFeedbackWaits(t *testing.T) {
-	c := &BUClient{conversation: conversation{wake: make(chan struct{}, 1)}, slots: 2, began: time.Now()}
-	if err := c.Hold(Feedback{MEP: 1}); err != nil || len(c.wake) != 0 {
+	c := &BUClient{clientSession: clientSession{wake: make(chan struct{}, 1)}, slots: 2, began: time.Now()}
+	if err := c.QueueFeedback(Feedback{MEP: 1}); err != nil || len(c.wake) != 0 {
 		t.Errorf("%v, woken %d times", err, len(c.wake))
 	}
-	if err := c.Feedback(Feedback{MEP: 2}); err != nil || len(c.wake) != 1 {
+	if err := c.SendFeedback(Feedback{MEP: 2}); err != nil || len(c.wake) != 1 {
 		t.Errorf("%v, woken %d times", err, len(c.wake))
 	}
-	if err := c.Hold(Feedback{MEP: 3}); err == nil {
+	if err := c.QueueFeedback(Feedback{MEP: 3}); err == nil {
 		t.Error("more entries wait than there are slots")
 	}
-	if _, got := c.take(); len(got) != 2 || got[0].MEP != 1 || got[1].MEP != 2 {
+	if _, got := c.takeEntries(); len(got) != 2 || got[0].MEP != 1 || got[1].MEP != 2 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -321,15 +321,15 @@ func TestCrowded(t *testing.T) {
 			Window:    1 << 14,
 		})
 		c.counters.Issued = uint64(tt.inFlight)
-		if got := c.crowded(); got != tt.want {
+		if got := c.worthBatching(); got != tt.want {
 			t.Errorf("%+v: %v", tt, got)
 		}
 	}
 }
 
-// TestFlushAsks holds that who flushes has an answer even where acknowledgements wait for more entries, and that a
+// TestFlushRequestsAck holds that who flushes has an answer even where acknowledgements wait for more entries, and that a
 // unit which has tokens left is not waited for.
-func TestFlushAsks(t *testing.T) {
+func TestFlushRequestsAck(t *testing.T) {
 	cfg := serverConfig{Core: Config{
 		RUs:     names("ru", 1),
 		BUs:     names("bu", 1),

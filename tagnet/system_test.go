@@ -20,10 +20,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // system is a served scheduler with an in-memory network.
 type system struct {
-	server *Server
-	conn   *grpc.ClientConn
-	told   uint64 // number of the notice that incident has seen last
-	cfg    serverConfig
+	server      *Server
+	conn        *grpc.ClientConn
+	noticesSeen uint64 // number of the notice that incident has seen last
+	cfg         serverConfig
 }
 
 var testTimeout = patiently.Long // far more than any test needs; only for a test that hangs
@@ -40,7 +40,7 @@ func serve(tb testing.TB, cfg serverConfig) *system {
 
 func (sys *system) scope(name string) Scope { return Scope{Run: 7, View: 3, Name: name} }
 
-// built is the feedback for a token whose MEP is whole.
+// built is the feedback for a token whose FirstMEP is whole.
 func (t Token) built(events uint32) Feedback {
 	return Feedback{
 		MEP:     t.MEP,
@@ -115,7 +115,7 @@ func (sys *system) attachAll(tb testing.TB) (rus []*RUClient, bus []*BUClient) {
 // readAhead lets the unit hold up to `retain` MEPs beyond the released watermark, of total MEPs, and returns the token
 // it was given, calling each for every token.
 func readAhead(ctx context.Context, c *RUClient, total, retain, packing uint64, each func(Token) error) error {
-	tell := func(released uint64) error {
+	report := func(released uint64) error {
 		read := min(total, released+retain)
 		err := c.Update(Update{Read: read, Events: read * packing, End: read == total})
 		if errors.Is(err, io.EOF) {
@@ -123,7 +123,7 @@ func readAhead(ctx context.Context, c *RUClient, total, retain, packing uint64, 
 		}
 		return err
 	}
-	if err := tell(0); err != nil {
+	if err := report(0); err != nil {
 		return err
 	}
 	for {
@@ -143,14 +143,14 @@ func readAhead(ctx context.Context, c *RUClient, total, retain, packing uint64, 
 				}
 			}
 		}
-		if err := tell(t.Released); err != nil {
+		if err := report(t.Released); err != nil {
 			return err
 		}
 	}
 }
 
 func build(c *BUClient, tok Token, events uint32) error {
-	err := c.Feedback(tok.built(events))
+	err := c.SendFeedback(tok.built(events))
 	if errors.Is(err, io.EOF) {
 		return nil // the view was drained by this very feedback
 	}
@@ -165,10 +165,10 @@ func TestViewOverGRPC(t *testing.T) {
 		"wait": {},
 		"skip": {Policy: Skip},
 		"groups, loose": {Loose: true, Rules: Rules{
-			Groups: [][]int{{0, 2}, {3, 1}}, BusyGroup: Skip, Partitions: [][]int{{2, 0}, {1, 3}},
+			Groups: [][]int{{0, 2}, {3, 1}}, BusyGroup: Skip, TurnSets: [][]int{{2, 0}, {1, 3}},
 		}},
-		"ratio, loose": {Loose: true, Rules: Rules{Next: ByRatio, Ratio: []int{1, 2, 3, 4}}},
-		"demand":       {Policy: Skip, Rules: Rules{Next: ByDemand}},
+		"ratio, loose": {Loose: true, Rules: Rules{TurnOrder: ByRatio, Ratio: []int{1, 2, 3, 4}}},
+		"demand":       {Policy: Skip, Rules: Rules{TurnOrder: ByDemand}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg.RUs, cfg.BUs, cfg.Slots, cfg.Packing = names("ru", 3), names("bu", 4), 8, packing
@@ -208,7 +208,7 @@ func (sys *system) checkRules(t *testing.T, meps uint64) {
 		&tagnetv1.RegistersRequest{Scope: &tagnetv1.Scope{Protocol: protocolVersion}})
 	must(t, err)
 	rules := sys.cfg.Core.Rules
-	if r.GetLoose() != sys.cfg.Core.Loose || r.GetRules().GetNext() != rules.Next.String() ||
+	if r.GetLoose() != sys.cfg.Core.Loose || r.GetRules().GetNext() != rules.TurnOrder.String() ||
 		len(r.GetGroups()) != len(rules.Groups) {
 		t.Errorf("the registers tell loose %v, next %q, %d groups", r.GetLoose(), r.GetRules().GetNext(), len(r.GetGroups()))
 	}
@@ -254,7 +254,7 @@ func (sys *system) checkComplete(t *testing.T, got [][]Token, meps, events uint6
 	if s.FirstTokenNs == 0 || s.LastMepNs < s.FirstTokenNs {
 		t.Errorf("first token at %v, last MEP at %v", s.FirstTokenNs, s.LastMepNs)
 	}
-	some, _, _ := sys.server.notices.after(sys.told)
+	some, _, _ := sys.server.notices.noticesAfter(sys.noticesSeen)
 	for _, n := range some {
 		if n.GetIncident() != nil {
 			t.Errorf("reported: %v", n)

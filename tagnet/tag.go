@@ -2,10 +2,10 @@ package tagnet
 
 import "math/bits"
 
-// MaxRing is how many readout units a ring of tags may have: the bits of Served. It is three times the nodes of the
+// MaxTagRing is how many readout units a ring of tags may have: the bits of Served. It is three times the nodes of the
 // largest founding system (LHCb-EB: 320), and enough for what ringlet predict takes. A tag takes only the words that
 // it needs.
-const MaxRing = 1024
+const MaxTagRing = 1024
 
 // MaxLoops is how often a tag may go round the ring again because a busy readout unit passed it on. TagNet-farm §III.D
 // asks for a bound and names none. After four loops of at least a transfer each, a unit that is still busy has a queue;
@@ -24,10 +24,10 @@ type Tag struct {
 }
 
 // Served is the bit field of the readout units that have sent.
-type Served [MaxRing / 64]uint64
+type Served [MaxTagRing / 64]uint64
 
-// Has tells that a readout unit has sent.
-func (s *Served) Has(ru int) bool { return s[ru/64]>>(ru%64)&1 != 0 }
+// Contains tells that a readout unit has sent.
+func (s *Served) Contains(ru int) bool { return s[ru/64]>>(ru%64)&1 != 0 }
 
 // Add notes that a readout unit has sent.
 func (s *Served) Add(ru int) { s[ru/64] |= 1 << (ru % 64) }
@@ -41,8 +41,8 @@ func (s *Served) Len() int {
 	return n
 }
 
-// words is how many words it takes to say who has sent.
-func (s *Served) words() int {
+// wordCount is how many words it takes to say who has sent.
+func (s *Served) wordCount() int {
 	n := len(s)
 	for n > 0 && s[n-1] == 0 {
 		n--
@@ -53,15 +53,15 @@ func (s *Served) words() int {
 // within tells that all that have sent are among the first rus.
 func (s *Served) within(rus int) bool {
 	for i, w := range s {
-		if left := rus - 64*i; left < 64 && w>>max(0, left) != 0 {
+		if remaining := rus - 64*i; remaining < 64 && w>>max(0, remaining) != 0 {
 			return false
 		}
 	}
 	return true
 }
 
-// keeps tells that all that had sent before are still said to have.
-func (s *Served) keeps(before *Served) bool {
+// containsAll tells that all that had sent before are still said to have.
+func (s *Served) containsAll(before *Served) bool {
 	for i, w := range before {
 		if w&^s[i] != 0 {
 			return false
@@ -72,18 +72,18 @@ func (s *Served) keeps(before *Served) bool {
 
 // The third of a tag's words (docs/format/tagnet.md): slot, attempt, loop, number of words of the bit field.
 const (
-	tagWords   = 3
-	loopShift  = 32
-	fieldShift = 40
-	tagMask    = 1<<48 - 1
+	tagHeaderWords = 3
+	loopShift      = 32
+	fieldShift     = 40
+	tagMask        = 1<<48 - 1
 )
 
 // MaxTagWords is the most words that a tag takes.
-const MaxTagWords = tagWords + len(Served{})
+const MaxTagWords = tagHeaderWords + len(Served{})
 
 // AppendWords writes the tag as it travels.
 func (t *Tag) AppendWords(dst []uint64) []uint64 {
-	n := t.Served.words()
+	n := t.Served.wordCount()
 	dst = append(dst, t.Place, t.MEP, uint64(n)<<fieldShift|uint64(t.Loop)<<loopShift|uint64(packSlot(t.Attempt, t.Slot)))
 	return append(dst, t.Served[:n]...)
 }
@@ -91,12 +91,12 @@ func (t *Tag) AppendWords(dst []uint64) []uint64 {
 // ParseTag reads the first tag of words and returns what follows it, or false if there is none. What it accepts,
 // AppendWords writes again as it was.
 func ParseTag(words []uint64) (t Tag, rest []uint64, ok bool) {
-	if len(words) < tagWords {
+	if len(words) < tagHeaderWords {
 		return t, nil, false
 	}
 	w := words[2]
 	n := int(w >> fieldShift & 0xff)
-	if w > tagMask || n > len(t.Served) || tagWords+n > len(words) || n > 0 && words[tagWords+n-1] == 0 {
+	if w > tagMask || n > len(t.Served) || tagHeaderWords+n > len(words) || n > 0 && words[tagHeaderWords+n-1] == 0 {
 		return t, nil, false
 	}
 	t = Tag{
@@ -106,12 +106,12 @@ func ParseTag(words []uint64) (t Tag, rest []uint64, ok bool) {
 		Attempt: uint8(w >> attemptShift),
 		Loop:    uint8(w >> loopShift),
 	}
-	copy(t.Served[:], words[tagWords:tagWords+n])
-	return t, words[tagWords+n:], true
+	copy(t.Served[:], words[tagHeaderWords:tagHeaderWords+n])
+	return t, words[tagHeaderWords+n:], true
 }
 
-// tagsOf reads tags that stand one behind the other.
-func tagsOf(words []uint64) (tags []Tag, ok bool) {
+// decodeTags reads tags that stand one behind the other.
+func decodeTags(words []uint64) (tags []Tag, ok bool) {
 	for ok = true; ok && len(words) > 0; {
 		var t Tag
 		if t, words, ok = ParseTag(words); ok {
@@ -124,34 +124,34 @@ func tagsOf(words []uint64) (tags []Tag, ok bool) {
 // A Withdrawal says that a builder unit has been excluded: nothing that was not sent yet is sent by its tokens of
 // earlier cycles.
 type Withdrawal struct {
-	BU     uint16
-	Gone   bool   // it is lost, and will not come back in this view
-	Before uint64 // number of the first cycle whose token for it would be good again
+	BU          uint16
+	Gone        bool   // it is lost, and will not come back in this view
+	BeforeCycle uint64 // number of the first cycle whose token for it would be good again
 }
 
-// withdrawalGone is the bit of a withdrawal's first word that says Gone.
-const withdrawalGone = 1 << 63
+// withdrawalGoneBit is the bit of a withdrawal's first word that says Gone.
+const withdrawalGoneBit = 1 << 63
 
 // appendWords writes the withdrawal as it travels.
 func (w *Withdrawal) appendWords(dst []uint64) []uint64 {
 	first := uint64(w.BU)
 	if w.Gone {
-		first |= withdrawalGone
+		first |= withdrawalGoneBit
 	}
-	return append(dst, first, w.Before)
+	return append(dst, first, w.BeforeCycle)
 }
 
-// withdrawalsOf reads pairs of words.
-func withdrawalsOf(words []uint64, places int) (all []Withdrawal, ok bool) {
+// decodeWithdrawals reads pairs of words.
+func decodeWithdrawals(words []uint64, places int) (all []Withdrawal, ok bool) {
 	if len(words)%2 != 0 {
 		return nil, false
 	}
 	for ; len(words) > 0; words = words[2:] {
-		bu := words[0] &^ withdrawalGone
+		bu := words[0] &^ withdrawalGoneBit
 		if bu >= uint64(places) {
 			return nil, false
 		}
-		all = append(all, Withdrawal{BU: uint16(bu), Gone: words[0] != bu, Before: words[1]})
+		all = append(all, Withdrawal{BU: uint16(bu), Gone: words[0] != bu, BeforeCycle: words[1]})
 	}
 	return all, true
 }

@@ -18,7 +18,7 @@ func drawTag(t *rapid.T) Tag {
 		Attempt: rapid.Uint8().Draw(t, "attempt"),
 		Loop:    rapid.Uint8().Draw(t, "loop"),
 	}
-	for _, ru := range rapid.SliceOfN(rapid.IntRange(0, MaxRing-1), 0, 5).Draw(t, "served") {
+	for _, ru := range rapid.SliceOfN(rapid.IntRange(0, MaxTagRing-1), 0, 5).Draw(t, "served") {
 		tag.Served.Add(ru)
 	}
 	return tag
@@ -35,7 +35,7 @@ func TestTagWords(t *testing.T) {
 				t.Fatalf("%d words", len(words)-before)
 			}
 		}
-		if back, ok := tagsOf(words); !ok || !slices.Equal(back, tags) {
+		if back, ok := decodeTags(words); !ok || !slices.Equal(back, tags) {
 			t.Fatalf("%v", back)
 		}
 	})
@@ -46,17 +46,17 @@ func TestServed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s Served
 		set := map[int]bool{}
-		for _, ru := range rapid.SliceOf(rapid.IntRange(0, MaxRing-1)).Draw(t, "served") {
+		for _, ru := range rapid.SliceOf(rapid.IntRange(0, MaxTagRing-1)).Draw(t, "served") {
 			before := s
 			s.Add(ru)
 			set[ru] = true
-			if !s.keeps(&before) || s != before && before.keeps(&s) {
+			if !s.containsAll(&before) || s != before && before.containsAll(&s) {
 				t.Fatal("keeps")
 			}
 		}
-		rus, most := rapid.IntRange(1, MaxRing).Draw(t, "rus"), 0
-		for ru := range MaxRing {
-			if s.Has(ru) != set[ru] {
+		rus, most := rapid.IntRange(1, MaxTagRing).Draw(t, "rus"), 0
+		for ru := range MaxTagRing {
+			if s.Contains(ru) != set[ru] {
 				t.Fatalf("readout unit %d", ru)
 			}
 			if set[ru] {
@@ -91,7 +91,7 @@ func FuzzTags(f *testing.F) {
 		for ; len(b) >= 8; b = b[8:] {
 			words = append(words, binary.LittleEndian.Uint64(b))
 		}
-		if tags, ok := tagsOf(words); ok {
+		if tags, ok := decodeTags(words); ok {
 			var again []uint64
 			for i := range tags {
 				again = tags[i].AppendWords(again)
@@ -101,7 +101,7 @@ func FuzzTags(f *testing.F) {
 			}
 		}
 		tokens := Tokens{Batch: Batch{Places: 3}}
-		if what := tokens.ringOf(&tagnetv1.TokenBatch{Withdrawn: words}); what == "" {
+		if what := tokens.decodeTagRing(&tagnetv1.TokenBatch{Withdrawn: words}); what == "" {
 			var again []uint64
 			for _, w := range tokens.Withdrawn {
 				if w.BU >= 3 {

@@ -22,39 +22,39 @@ const maxConsecutivePerMessage = 3 * maxTokensPerMessage
 type tokenLog struct {
 	// Immutable after newTokenLog.
 
-	places int
-	step   uint64 // MEPs by which the watermark must have moved to be worth a message of its own
-	mask   uint64 // cycles kept - 1
-	most   int    // tags under way
+	places         int
+	minReleaseStep uint64 // MEPs by which the watermark must have moved to be worth a message of its own
+	mask           uint64 // cycles kept - 1
+	maxTags        int    // tags under way
 
 	mu sync.Mutex // guards the rest
 
-	meps   []uint64
-	slots  []uint32
-	next   uint64 // number of the next cycle
-	mark   mark
-	heldUp []uint64 // of mark, its own
-	state  State
-	idle   bool   // nothing in flight that anybody waits for: the watermark will not move by itself
-	told   uint64 // MEPs that were released when the readers were last to look
+	meps              []uint64
+	slots             []uint32
+	next              uint64 // number of the next cycle
+	watermark         watermark
+	heldUp            []uint64 // of mark, its own
+	state             State
+	idle              bool   // nothing in flight that anybody waits for: the watermark will not move by itself
+	releasedPublished uint64 // MEPs that were released when the readers were last to look
 
 	tags      []Tag        // that set out last: those that the first readout unit may not have received are among them
 	launched  uint64       // tags that ever set out
 	returned  uint64       // tags that the last readout unit has given back and that were taken
 	withdrawn []Withdrawal // since the beginning
 	cuts      cutLog
-	absent    []Absence // likewise
+	absences  []Absence // likewise
 }
 
-// mark is the released watermark with its exceptions.
-type mark struct {
-	below   uint64   // every MEP below is released,
+// watermark is the released watermark with its exceptions.
+type watermark struct {
+	below   uint64   // every FirstMEP below is released,
 	heldUp  []uint64 // but these
 	changes uint64   // of heldUp
 }
 
 // released is how many MEPs are, counted from 0.
-func (m *mark) released() uint64 { return m.below - uint64(len(m.heldUp)) }
+func (m *watermark) released() uint64 { return m.below - uint64(len(m.heldUp)) }
 
 // newTokenLog makes a log for so many cycles at least: a stream that is further behind has missed cycles that are
 // complete without it.
@@ -64,22 +64,22 @@ func newTokenLog(places, ahead, step int, first uint64, tags int) *tokenLog {
 		cycles <<= 1
 	}
 	return &tokenLog{
-		places: places,
-		step:   uint64(max(places, step)),
-		mask:   uint64(cycles - 1),
-		meps:   make([]uint64, cycles*places),
-		slots:  make([]uint32, cycles*places),
-		mark:   mark{below: first},
-		told:   first,
-		state:  Idle,
-		idle:   true,
-		most:   tags,
+		places:            places,
+		minReleaseStep:    uint64(max(places, step)),
+		mask:              uint64(cycles - 1),
+		meps:              make([]uint64, cycles*places),
+		slots:             make([]uint32, cycles*places),
+		watermark:         watermark{below: first},
+		releasedPublished: first,
+		state:             Idle,
+		idle:              true,
+		maxTags:           tags,
 	}
 }
 
 // publish appends the cycles of a batch and sets what goes with them. It reports whether a reader may find that worth a
 // message.
-func (l *tokenLog) publish(b *Batch, m mark, state State, idle bool) bool {
+func (l *tokenLog) publish(b *Batch, m watermark, state State, idle bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := range b.Len() {
@@ -88,16 +88,16 @@ func (l *tokenLog) publish(b *Batch, m mark, state State, idle bool) bool {
 		copy(l.slots[at:at+l.places], b.Slots[i*l.places:])
 	}
 	released := m.released()
-	changed := b.Len() > 0 || l.state != state || released-l.told >= l.step || idle &&
-		(!l.idle || l.mark.released() != released)
+	changed := b.Len() > 0 || l.state != state || released-l.releasedPublished >= l.minReleaseStep || idle &&
+		(!l.idle || l.watermark.released() != released)
 	l.next = b.First + uint64(b.Len())
-	if m.changes != l.mark.changes {
+	if m.changes != l.watermark.changes {
 		l.heldUp = append(l.heldUp[:0], m.heldUp...)
 	}
 	m.heldUp = l.heldUp
-	l.mark, l.state, l.idle = m, state, idle
+	l.watermark, l.state, l.idle = m, state, idle
 	if changed {
-		l.told = released
+		l.releasedPublished = released
 	}
 	return changed
 }
@@ -109,38 +109,38 @@ func (l *tokenLog) launch(tags []Tag, withdrawn []Withdrawal, returned uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tags = append(l.tags, tags...)
-	if n := len(l.tags) - l.most; n > 0 {
+	if n := len(l.tags) - l.maxTags; n > 0 {
 		l.tags = l.tags[:copy(l.tags, l.tags[n:])]
 	}
 	l.launched += uint64(len(tags))
 	l.withdrawn, l.returned = withdrawn, returned
 }
 
-// takeCuts tells whether there is anything about cuts to tell.
-func (l *tokenLog) takeCuts(c *cutter, released uint64) bool {
+// updateCuts tells whether there is anything about cuts to tell.
+func (l *tokenLog) updateCuts(c *cutter, released uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.cuts.take(c, released)
+	return l.cuts.update(c, released)
 }
 
-func (l *tokenLog) now() State {
+func (l *tokenLog) currentState() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.state
 }
 
-// goBy sets the absences so far. Cycles that they concern are published after it.
-func (l *tokenLog) goBy(absent []Absence) {
+// setAbsences sets the absences so far. Cycles that they concern are published after it.
+func (l *tokenLog) setAbsences(absences []Absence) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.absent = absent
+	l.absences = absences
 }
 
-// absentFrom are the absences behind the first n.
-func (l *tokenLog) absentFrom(n int) []Absence {
+// absencesFrom are the absences behind the first n.
+func (l *tokenLog) absencesFrom(n int) []Absence {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.absent[n:]
+	return l.absences[n:]
 }
 
 // reader is the position of one stream in the log. One goroutine owns it.
@@ -151,62 +151,62 @@ type reader struct {
 	changes  uint64 // of what is held up, as last sent
 	state    State  // as last sent; zero before the first message
 
-	first     bool   // it belongs to the first readout unit, which launches tags
-	last      bool   // it belongs to the last one, which gives them back
-	tags      uint64 // as many were sent
-	withdrawn int    // as many exclusions were sent
-	cuts      uint64 // as many were sent
-	cutsOver  bool   // as last sent
-	absent    int    // as many absences were sent
+	first        bool   // it belongs to the first readout unit, which launches tags
+	last         bool   // it belongs to the last one, which gives them back
+	tags         uint64 // as many were sent
+	withdrawn    int    // as many exclusions were sent
+	cuts         uint64 // as many were sent
+	cutsOver     bool   // as last sent
+	absencesSent int    // as many absences were sent
 }
 
-// from is the reader of a stream that goes on where an earlier one of the same unit has broken; nil is the beginning.
+// readerFrom is the reader of a stream that goes on where an earlier one of the same unit has broken; nil is the beginning.
 // False: what the unit says it has had was never sent. One that lacks what is not kept any more finds that out with
 // its first take. A unit that came back has nothing from before its return.
-func (l *tokenLog) from(had *tagnetv1.Position, back comeback) (*reader, bool) {
+func (l *tokenLog) readerFrom(received *tagnetv1.Position, rejoin rejoinPoint) (*reader, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := &reader{
 		log:  l,
-		next: max(had.GetCycles(), back.absence.Cycle),
-		tags: had.GetTags(),
-		cuts: had.GetCuts(),
-		withdrawn: int(min(had.GetWithdrawn(),
+		next: max(received.GetCycles(), rejoin.absence.FirstCycle),
+		tags: received.GetTags(),
+		cuts: received.GetCuts(),
+		withdrawn: int(min(received.GetWithdrawn(),
 			math.MaxInt32)),
-		absent: int(min(had.GetAbsent(), math.MaxInt32)),
+		absencesSent: int(min(received.GetAbsent(), math.MaxInt32)),
 	}
 	if l.cuts.live {
-		r.cuts += back.cuts
+		r.cuts += rejoin.cuts
 	}
 	return r, r.next <= l.next && r.tags <= l.launched && r.withdrawn <= len(l.withdrawn) && r.cuts <= l.cuts.count &&
-		r.absent <= len(l.absent)
+		r.absencesSent <= len(l.absences)
 }
 
-// take returns the next message for the stream, nil if there is nothing worth one, and false if the stream has fallen
+// nextMessage returns the next message for the stream, nil if there is nothing worth one, and false if the stream has fallen
 // out of the log. A watermark alone is worth a message when so many more MEPs are released that they make a step, or
 // when nothing is in flight.
-func (r *reader) take() (*tagnetv1.TokenBatch, bool) {
+func (r *reader) nextMessage() (*tagnetv1.TokenBatch, bool) {
 	l := r.log
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	behind := l.next - r.next
-	if behind > l.mask+1 || !l.cuts.has(r.cuts) || r.first && l.launched-r.tags > uint64(len(l.tags)) {
+	if behind > l.mask+1 || !l.cuts.contains(r.cuts) || r.first && l.launched-r.tags > uint64(len(l.tags)) {
 		return nil, false
 	}
-	moved := l.mark.released() - r.released
-	if behind == 0 && l.state == r.state && moved < l.step && (moved == 0 || !l.idle) &&
-		r.withdrawn == len(l.withdrawn) && r.absent == len(l.absent) && !l.cuts.news(r) &&
+	moved := l.watermark.released() - r.released
+	if behind == 0 && l.state == r.state && moved < l.minReleaseStep && (moved == 0 || !l.idle) &&
+		r.withdrawn == len(l.withdrawn) && r.absencesSent == len(l.absences) && !l.cuts.hasNews(r) &&
 		!(r.first && r.tags < l.launched) {
 		return nil, true
 	}
 	cycles := min(behind, uint64(max(1, maxConsecutivePerMessage/l.places)))
-	consecutive := l.consecutive(r.next, cycles)
+	consecutive := l.isConsecutive(r.next, cycles)
 	if !consecutive {
 		cycles = min(cycles, uint64(max(1, maxTokensPerMessage/l.places)))
 	}
 	m := &tagnetv1.TokenBatch{
 		FirstCycle: r.next,
-		Released:   l.mark.below,
+		Released:   l.watermark.below,
 		State:      tagnetv1.State(l.state),
 		Places:     uint32(l.places),
 	}
@@ -215,7 +215,7 @@ func (r *reader) take() (*tagnetv1.TokenBatch, bool) {
 	if cycles < behind {
 		m.State = tagnetv1.State(Running)
 	}
-	if r.changes != l.mark.changes {
+	if r.changes != l.watermark.changes {
 		m.HeldUp = &tagnetv1.HeldUp{Meps: slices.Clone(l.heldUp)}
 	}
 	if cycles > 0 {
@@ -236,16 +236,16 @@ func (r *reader) take() (*tagnetv1.TokenBatch, bool) {
 		m.Slots = append(m.Slots, l.slots[at:at+n]...)
 		from += run
 	}
-	r.takeRing(m, cycles == behind)
-	l.cuts.tell(r, m)
+	r.appendTagRing(m, cycles == behind)
+	l.cuts.appendTo(r, m)
 	r.next += cycles
-	r.released, r.changes, r.state = l.mark.released(), l.mark.changes, State(m.State)
+	r.released, r.changes, r.state = l.watermark.released(), l.watermark.changes, State(m.State)
 	return m, true
 }
 
-// consecutive tells that in each of the cycles every place has the MEP that follows by one cycle the one it had in the
+// isConsecutive tells that in each of the cycles every place has the FirstMEP that follows by one cycle the one it had in the
 // cycle before. mu is held.
-func (l *tokenLog) consecutive(first, cycles uint64) bool {
+func (l *tokenLog) isConsecutive(first, cycles uint64) bool {
 	if cycles < 2 {
 		return false
 	}
@@ -263,15 +263,15 @@ func (l *tokenLog) consecutive(first, cycles uint64) bool {
 	return true
 }
 
-// takeRing adds to a message what a ring of tags needs. Tags go behind the last of the cycles, since their tokens are
+// appendTagRing adds to a message what a ring of tags needs. Tags go behind the last of the cycles, since their tokens are
 // among them. mu of the log is held.
-func (r *reader) takeRing(m *tagnetv1.TokenBatch, last bool) {
+func (r *reader) appendTagRing(m *tagnetv1.TokenBatch, last bool) {
 	l := r.log
 	for i := range l.withdrawn[r.withdrawn:] {
 		m.Withdrawn = l.withdrawn[r.withdrawn+i].appendWords(m.Withdrawn)
 	}
 	r.withdrawn = len(l.withdrawn)
-	m.Absent, r.absent = wordsOf(l.absent[r.absent:]), len(l.absent)
+	m.Absent, r.absencesSent = encodeAbsences(l.absences[r.absencesSent:]), len(l.absences)
 	if r.first && last {
 		for i := len(l.tags) - int(l.launched-r.tags); i < len(l.tags); i++ {
 			m.Tags = l.tags[i].AppendWords(m.Tags)

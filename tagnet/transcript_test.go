@@ -23,7 +23,7 @@ type player struct {
 	t      *testing.T
 	core   *Core
 	batch  Batch
-	tokens map[uint64]Token // issued last, by MEP
+	tokens map[uint64]Token // issued last, by FirstMEP
 
 	box   outbox[int]
 	fence fence
@@ -41,18 +41,18 @@ func (p *player) say(w []string) string {
 	case unit == "outbox":
 		return p.outbox(rest)
 	case unit == "taken":
-		before, ok := repeated(uint64(p.number(w[1])), uint64(p.number(w[3])), p.number(w[5]))
+		before, ok := countRepeated(uint64(p.number(w[1])), uint64(p.number(w[3])), p.number(w[5]))
 		return fmt.Sprintf("%d taken before, no gap %v\n", before, ok)
 	case unit == "term":
 		p.calls++
-		rose, err := p.fence.step(Term{Number: uint64(p.number(w[1])), Holder: w[3]}, time.Unix(int64(p.calls), 0).UTC())
+		rose, err := p.fence.admit(Term{Number: uint64(p.number(w[1])), Holder: w[3]}, time.Unix(int64(p.calls), 0).UTC())
 		return fmt.Sprintf("new %v, obeyed is %d of %s\n", rose, p.fence.term.Number, p.fence.term.Holder) + complaint(err)
 	case strings.HasPrefix(unit, "ru") && rest[0] == "goes":
-		return complaint(p.core.takeReach(p.number(unit), p.reach(rest[1:])))
+		return complaint(p.core.applyReach(p.number(unit), p.reach(rest[1:])))
 	case strings.HasPrefix(unit, "ru"):
-		return complaint(p.core.Update(p.number(unit), p.update(rest)))
+		return complaint(p.core.ApplyUpdate(p.number(unit), p.update(rest)))
 	case strings.HasPrefix(unit, "bu"):
-		return complaint(p.core.Feedback(p.number(unit), p.feedback(rest)))
+		return complaint(p.core.ApplyFeedback(p.number(unit), p.feedback(rest)))
 	}
 	switch strings.Join(w[:min(2, len(w))], " ") {
 	case "start":
@@ -92,13 +92,13 @@ func (p *player) membership(w []string) string {
 		return complaint(p.core.includeRU(p.number(w[1])))
 	case w[0] == "absences":
 		var out strings.Builder
-		for _, a := range p.core.changes() {
+		for _, a := range p.core.absencesSoFar() {
 			fmt.Fprintf(&out, "ru%d %s: from cycle %d, MEP %d\n", a.RU,
-				map[bool]string{false: "gone", true: "back"}[a.Back], a.Cycle, a.MEP)
+				map[bool]string{false: "gone", true: "back"}[a.Rejoined], a.FirstCycle, a.FirstMEP)
 		}
 		return out.String()
 	case w[0] == "knows":
-		return complaint(p.core.know(p.number(w[1]), uint64(p.number(w[2]))))
+		return complaint(p.core.ackAbsences(p.number(w[1]), uint64(p.number(w[2]))))
 	case w[0] == "include":
 		return complaint(p.core.IncludeBU(p.number(w[1])))
 	}
@@ -134,7 +134,7 @@ func (p *player) view(w []string) Config {
 		case "live":
 			cfg.Live = true
 		case "whole":
-			cfg.Whole = true
+			cfg.CompleteOnly = true
 		case "events":
 			cfg.Events = uint64(p.number(w[i-1]))
 		case "loose":
@@ -163,12 +163,12 @@ func (p *player) rule(r *Rules, w []string) {
 	case "groups":
 		r.Groups = sets(w[1])
 	case "partitions":
-		r.Partitions = sets(w[1])
+		r.TurnSets = sets(w[1])
 	case "busy-group":
 		r.BusyGroup, _ = ParsePolicy(w[1])
 	case "next":
-		r.Next, _ = ParseNext(w[1])
-		if r.Next == ByRatio {
+		r.TurnOrder, _ = ParseTurnOrder(w[1])
+		if r.TurnOrder == ByRatio {
 			r.Ratio = numbers(w[2], ":")
 		}
 	}
@@ -178,7 +178,7 @@ func (p *player) rule(r *Rules, w []string) {
 func (p *player) update(w []string) Update {
 	u := Update{Read: uint64(p.number(w[2])), End: w[0] == "ends"}
 	if p.core.cuts != nil && u.Read <= p.core.cuts.next {
-		u.Events = p.core.cuts.below(u.Read)
+		u.Events = p.core.cuts.eventsBelow(u.Read)
 	} else {
 		u.Events = (u.Read - p.core.cfg.First) * uint64(p.core.cfg.Packing)
 	}
@@ -210,10 +210,10 @@ func (p *player) reach(w []string) (r Reach) {
 func (p *player) cut() string {
 	c := p.core.cuts
 	from := c.next
-	p.core.cut()
+	p.core.cutMEPs()
 	var out strings.Builder
 	for k := from; k < c.next; k++ {
-		cut := c.of(k, p.core.released)
+		cut := c.cutOf(k, p.core.released)
 		fmt.Fprintf(&out, "MEP %d: %d events from %d\n", k, cut.Events, cut.First)
 	}
 	if c.over {
@@ -230,7 +230,7 @@ func (p *player) feedback(w []string) Feedback {
 		MEP:     mep,
 		Slot:    t.Slot,
 		Attempt: t.Attempt,
-		Events:  uint32(p.core.events(mep)),
+		Events:  uint32(p.core.eventCount(mep)),
 	}
 	f.Outcome = map[string]Outcome{"built": Built, "incomplete": Incomplete, "discarded": Discarded,
 		"rejected": Rejected}[w[0]]
@@ -269,7 +269,7 @@ func (p *player) issue() string {
 		}
 		out.WriteString("\n")
 	}
-	fmt.Fprintf(&out, "waits for %s\n", p.core.waiting)
+	fmt.Fprintf(&out, "waits for %s\n", p.core.waitReason)
 	return out.String()
 }
 
@@ -314,10 +314,10 @@ func (p *player) outbox(w []string) string {
 	switch w[0] {
 	case "give":
 		for range p.number(w[1]) {
-			o.push(int(o.given()))
+			o.push(int(o.total()))
 		}
 	case "take":
-		first, items := o.take(nil, p.number(w[1]))
+		first, items := o.claim(nil, p.number(w[1]))
 		return fmt.Sprintf("from %d: %v\n", first, items)
 	case "ack":
 		if !o.ack(uint64(p.number(w[1]))) {
@@ -328,5 +328,5 @@ func (p *player) outbox(w []string) string {
 	default:
 		p.t.Fatalf("no command %q", w)
 	}
-	return fmt.Sprintf("%d given, %d sent, %d acknowledged, %d never sent\n", o.given(), o.sent, o.acked, o.waiting())
+	return fmt.Sprintf("%d given, %d sent, %d acknowledged, %d never sent\n", o.total(), o.sent, o.acked, o.unsent())
 }

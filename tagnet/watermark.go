@@ -2,10 +2,10 @@ package tagnet
 
 import "math/bits"
 
-// Update takes the newest watermark of readout unit ru. One that goes back, moves after the unit's end, or names a
+// ApplyUpdate takes the newest watermark of readout unit ru. One that goes back, moves after the unit's end, or names a
 // number of events that does not fit is refused with an *inputError, counted, and changes nothing. EndMismatch alone is
 // a report: the update stands, and the run will end at the earliest end.
-func (c *Core) Update(ru int, u Update) error {
+func (c *Core) ApplyUpdate(ru int, u Update) error {
 	if ru < 0 || ru >= len(c.rus) {
 		return c.refuse(UnknownUnit, "scheduler", "update of readout unit %d of %d", ru, len(c.rus))
 	}
@@ -24,15 +24,15 @@ func (c *Core) Update(ru int, u Update) error {
 	}
 	ending := u.End && !s.End
 	s.Update = u
-	c.lowest()
+	c.updateReadWatermark()
 	if ending {
 		return c.checkEnd(ru)
 	}
 	return nil
 }
 
-// checkEvents holds the readout units to one account of events: every MEP has Packing, but the last may be short, and
-// then it is the same MEP with the same number for all of them.
+// checkEvents holds the readout units to one account of events: every FirstMEP has Packing, but the last may be short, and
+// then it is the same FirstMEP with the same number for all of them.
 func (c *Core) checkEvents(ru int, u Update) error {
 	if c.cuts != nil {
 		return c.checkCuts(ru, u)
@@ -45,22 +45,22 @@ func (c *Core) checkEvents(ru int, u Update) error {
 	}
 	lacks := uint32(full - u.Events)
 	switch {
-	case lacks == 0 && u.Read <= c.short: // includes: none is known
+	case lacks == 0 && u.Read <= c.shortMEP: // includes: none is known
 		return nil
 	case lacks == 0:
-		return c.refuse(EventsMismatch, name, "MEP %d is full here and lacks %d events elsewhere", c.short, c.missing)
-	case c.short == NoMEP:
+		return c.refuse(EventsMismatch, name, "MEP %d is full here and lacks %d events elsewhere", c.shortMEP, c.shortBy)
+	case c.shortMEP == NoMEP:
 		for i := range c.rus {
 			if r := &c.rus[i]; !r.excluded && r.Read >= u.Read {
 				return c.refuse(EventsMismatch, name, "MEP %d lacks %d events here and is full on %s", u.Read-1, lacks,
 					c.cfg.RUs[i])
 			}
 		}
-		c.short, c.missing = u.Read-1, lacks
+		c.shortMEP, c.shortBy = u.Read-1, lacks
 		return nil
-	case c.short != u.Read-1 || c.missing != lacks:
+	case c.shortMEP != u.Read-1 || c.shortBy != lacks:
 		return c.refuse(EventsMismatch, name, "MEP %d lacks %d events here, elsewhere MEP %d lacks %d",
-			u.Read-1, lacks, c.short, c.missing)
+			u.Read-1, lacks, c.shortMEP, c.shortBy)
 	}
 	return nil
 }
@@ -81,8 +81,8 @@ func (c *Core) checkEnd(ru int) error {
 	return nil
 }
 
-// lowest finds the watermark that all included readout units have passed.
-func (c *Core) lowest() {
+// updateReadWatermark finds the watermark that all included readout units have passed.
+func (c *Core) updateReadWatermark() {
 	low, ended, included := NoMEP, false, false
 	for i := range c.rus {
 		r := &c.rus[i]

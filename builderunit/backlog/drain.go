@@ -275,7 +275,7 @@ func (o *drain) countDecision(m sink.Meta, _, n int, v filter.Verdict, _ time.Du
 		o.segmentTally.Accepted += uint64(n)
 	case filter.Rejected:
 		o.segmentTally.Rejected += uint64(n)
-		if m.Decision.Keeps() {
+		if m.Decision.KeepsEvent() {
 			o.segmentTally.RejectedKept += uint64(n)
 		}
 	case filter.TimedOut:

@@ -81,9 +81,9 @@ func (f *Filtered) Judge(ctx context.Context, m Meta, region []byte, slot int, c
 
 // handleVerdicts does what the verdicts on a job lead to. The caller holds mu.
 func (f *Filtered) handleVerdicts(j *filterJob, verdicts []filter.Verdict) {
-	j.meta.Decision = filter.Together(verdicts)
+	j.meta.Decision = filter.CombineDecisions(verdicts)
 	if j.client != nil {
-		keep := j.meta.Decision.Keeps()
+		keep := j.meta.Decision.KeepsEvent()
 		if j.client.ApplyDecision(j.meta, j.slot, keep, verdicts) && !keep {
 			f.count.regionRejected.Add(uint64(len(verdicts)))
 			f.reportDecisions(j.meta, verdicts)
@@ -107,7 +107,7 @@ func (f *Filtered) writeJudged(ctx context.Context, m Meta, mep []byte) error {
 		return err
 	}
 	verdicts := m.Verdicts
-	m.Decision, m.Verdicts = filter.Together(verdicts), nil
+	m.Decision, m.Verdicts = filter.CombineDecisions(verdicts), nil
 	if err := f.write(ctx, m, mep); err != nil {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -136,7 +136,7 @@ func (f *Filtered) reportDecisions(m Meta, verdicts []filter.Verdict) {
 			n++
 		}
 		f.count.decided[v.Decision].Add(uint64(n))
-		if v.Decision == filter.Rejected && m.Decision.Keeps() {
+		if v.Decision == filter.Rejected && m.Decision.KeepsEvent() {
 			f.count.rejectedKept.Add(uint64(n))
 		}
 		if f.cfg.OnDecision != nil {

@@ -135,7 +135,7 @@ func (f *judges) start(cfg FilterConfig, onVerdicts func(*filterJob, []filter.Ve
 	f.jobDone.L = &f.mu
 	for i := range total {
 		j := &filterJob{}
-		j.Place = i
+		j.Index = i
 		f.jobs = append(f.jobs, j)
 		f.free <- j
 	}
@@ -195,7 +195,7 @@ func (j *filterJob) fill(ctx context.Context, m Meta, mep []byte) {
 	encodeMark(j.Entry[len(mep):], m)
 	j.Verdicts = slices.Grow(j.Verdicts[:0], m.Events)[:m.Events]
 	clear(j.Verdicts)
-	j.Returned, j.client = 0, nil
+	j.Returns, j.client = 0, nil
 	j.judgedEvents.Store(0)
 }
 
@@ -206,7 +206,7 @@ func (f *judges) runWorker(w *worker) {
 		case <-f.quit.Done():
 			return
 		case c := <-f.queue:
-			j := f.jobs[c.Place]
+			j := f.jobs[c.Index]
 			f.judge(w, j)
 			f.finishCase(c)
 		}
@@ -217,7 +217,7 @@ func (f *judges) runWorker(w *worker) {
 func (f *judges) judge(w *worker, j *filterJob) {
 	if err := f.parse(j); err != nil {
 		f.countError(err)
-		j.Spread(0, filter.Verdict{Decision: filter.Failed})
+		j.FillVerdicts(0, filter.Verdict{Decision: filter.Failed})
 		j.judgedEvents.Store(int64(j.Events))
 		return
 	}
@@ -265,7 +265,7 @@ func (f *judges) judgeEvent(w *worker, j *filterJob) filter.Verdict {
 	if err != nil {
 		f.countError(err)
 	}
-	return filter.Settle(v, err, deadline, now)
+	return filter.FinalVerdict(v, err, deadline, now)
 }
 
 // runFilter asks the filter of an event. A filter that panics could not judge it.
@@ -287,7 +287,7 @@ func (f *judges) isOpen(j *filterJob) bool {
 
 // finishCase takes a case back, with its verdicts, and settles it, unless that was done.
 func (f *judges) finishCase(c *filter.Case) {
-	j := f.jobs[c.Place]
+	j := f.jobs[c.Index]
 	f.mu.Lock()
 	f.finishLocked(j, j.Verdicts)
 	f.mu.Unlock()
@@ -362,7 +362,7 @@ func (w *worker) isOverdue() bool {
 func (f *judges) timeOutWaiting() bool {
 	select {
 	case c := <-f.queue:
-		c.Spread(0, filter.Verdict{Decision: filter.TimedOut})
+		c.FillVerdicts(0, filter.Verdict{Decision: filter.TimedOut})
 		f.finishCase(c)
 		return true
 	default:

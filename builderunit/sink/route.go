@@ -46,7 +46,7 @@ func byMissing(n int, turn uint64, m Meta, mep []byte) int {
 
 // byDecision gives what is kept to the other streams in turn.
 func byDecision(n int, turn uint64, m Meta, mep []byte) int {
-	if !m.Decision.Keeps() {
+	if !m.Decision.KeepsEvent() {
 		return n - 1
 	}
 	return byTurns(n-1, turn, m, mep)

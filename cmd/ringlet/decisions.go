@@ -39,7 +39,7 @@ func decisionRows(row printRow, d *nodes.Decisions) {
 	if with == d.Unsplit {
 		building, ordering = "unknown", "unknown"
 	}
-	if d.JudgedUs.P99 >= decision.MostTook {
+	if d.JudgedUs.P99 >= decision.MaxTook {
 		judging += " or more"
 	}
 	if with > 0 {
@@ -48,7 +48,7 @@ func decisionRows(row printRow, d *nodes.Decisions) {
 	}
 	if d.Unsplit > 0 {
 		row("unknown", "building and ordering of %d of them: the builder unit took %s or more", d.Unsplit,
-			micros(decision.MostTook))
+			micros(decision.MaxTook))
 	}
 }
 

@@ -250,7 +250,7 @@ func (b *Builder) total(r *Reading, s *ecsv1.Snapshot, sums map[string]uint64) {
 	s.Scheduler = &ecsv1.Scheduler{
 		State:      tagnet.State(reg.GetState()).String(),
 		WaitingFor: reg.GetWaitingFor(),
-		Counters:   r.Scheduler.Named(),
+		Counters:   r.Scheduler.CountersByName(),
 		Node:       r.SchedulerNode,
 	}
 	for i, u := range reg.GetBus() {

@@ -91,7 +91,7 @@ func Missing(reports []*nodev1.Report) (all []*nodev1.Missing) {
 }
 
 // SchedulerCounters describes the counters that a snapshot may have of the scheduler.
-func SchedulerCounters() counter.List { return tagnet.Described() }
+func SchedulerCounters() counter.List { return tagnet.CounterList() }
 
 // Sum adds up the counters of all reports, by name and as their kinds want.
 func Sum(reports []*nodev1.Report) map[string]uint64 {

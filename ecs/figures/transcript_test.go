@@ -180,7 +180,7 @@ func (s *scene) scheduler(words []string) {
 		case "in_flight":
 			reg.InFlight = uint64(s.float(value))
 		case "waiting":
-			reg.WaitingFor = tagnet.ForSlots.String()
+			reg.WaitingFor = tagnet.WaitForSlots.String()
 		case "latency":
 			st.Latency = s.times(value)
 		case "slots":

@@ -73,7 +73,7 @@ func Parse(text string) (c Choice, err error) {
 				cmp.Or(what, name))
 		}
 	}
-	if c.Sum = sum; summed && (!wholeSum.MatchString(sum) || c.File() == "") {
+	if c.Sum = sum; summed && (!sha256Sum.MatchString(sum) || c.File() == "") {
 		return c, fmt.Errorf("%q is no checksum of a detector's file: leave out what stands behind the deadline", sum)
 	}
 	if colon := len(what) > len(name); colon && value == "" && c.row.detector {
@@ -87,7 +87,7 @@ func Parse(text string) (c Choice, err error) {
 // sumMark stands before the checksum, which a configuration has once its run control has read the file.
 const sumMark = "sha256="
 
-var wholeSum = regexp.MustCompile(`^[0-9a-f]{64}$`)
+var sha256Sum = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // Detector says that it judges fragments of a vertex detector: of the default geometry, or that of File.
 func (c Choice) Detector() bool { return c.row.detector }
@@ -100,8 +100,8 @@ func (c Choice) File() string {
 	return c.value
 }
 
-// With is the text of the filter with another file of that checksum. Parse reads it.
-func (c Choice) With(file, sum string) string {
+// WithFile is the text of the filter with another file of that checksum. Parse reads it.
+func (c Choice) WithFile(file, sum string) string {
 	return fmt.Sprintf("%s:%s,%s,%s%s", c.row.Name, file, c.Deadline, sumMark, sum)
 }
 
@@ -113,15 +113,15 @@ func (c Choice) Process() string {
 	return c.value
 }
 
-// lanesCounted is how many filter processes memory is asked for beforehand; further ones take what there is.
-const lanesCounted = 2
+// workersCounted is how many filter processes memory is asked for beforehand; further ones take what there is.
+const workersCounted = 2
 
 // Memory is what it takes of /dev/shm for a builder unit, bytes, where a MEP has that many at most.
 func (c Choice) Memory(mostMEP int64) int64 {
 	if !c.row.process {
 		return 0
 	}
-	return lanesCounted * int64(external.Memory(int(mostMEP)))
+	return workersCounted * int64(external.Memory(int(mostMEP)))
 }
 
 // Open makes n filters, one for each goroutine that judges. g is the detector that File describes; nil stands for the

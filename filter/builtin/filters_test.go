@@ -87,7 +87,7 @@ func TestFile(t *testing.T) {
 		if want == "" {
 			continue
 		}
-		with := c.With("/x/y.yaml", strings.Repeat("0f", 32))
+		with := c.WithFile("/x/y.yaml", strings.Repeat("0f", 32))
 		moved, err := builtin.Parse(with)
 		if err != nil || moved.File() != "/x/y.yaml" || moved.Deadline != c.Deadline || len(moved.Sum) != 64 {
 			t.Errorf("%s becomes %s, %+v, %v", text, with, moved, err)

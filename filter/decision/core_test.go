@@ -12,7 +12,7 @@ import (
 
 func newCore(t testing.TB, cfg Config) *core {
 	t.Helper()
-	c, err := coreOf(cfg)
+	c, err := makeCore(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func TestOrder(t *testing.T) {
 	c := newCore(t, Config{Builders: 1})
 	out := make([]Result, 0, 16)
 	for _, e := range []uint64{2, 1, 4} {
-		if f := c.accept(accept(e), 0); f != Taken {
+		if f := c.accept(accept(e), 0); f != FateUsed {
 			t.Fatal(f)
 		}
 	}
@@ -46,10 +46,10 @@ func TestOrder(t *testing.T) {
 		t.Fatal(out)
 	}
 	out = c.step(due, out)
-	if len(out) != 2 || out[0].Decision != filter.TimedOut || out[0].Builder != nobody || out[1].Event != 4 {
+	if len(out) != 2 || out[0].Decision != filter.TimedOut || out[0].Builder != noBuilder || out[1].Event != 4 {
 		t.Fatal(out)
 	}
-	if f := c.accept(accept(3), due); f != Late {
+	if f := c.accept(accept(3), due); f != FateLate {
 		t.Fatal(f)
 	}
 	if _, ok := c.due(); ok {
@@ -58,29 +58,29 @@ func TestOrder(t *testing.T) {
 }
 
 // Where the time of a decision went: building, what the builder unit says it took, and waiting for those before it.
-func TestParts(t *testing.T) {
-	var got []Parts
-	c := newCore(t, Config{Builders: 1, Decided: func(p Parts) { got = append(got, p) }})
+func TestLatencyBreakdown(t *testing.T) {
+	var got []LatencyBreakdown
+	c := newCore(t, Config{Builders: 1, OnDecision: func(p LatencyBreakdown) { got = append(got, p) }})
 	const us = 1000
 	c.triggered(3, 100*us)
 	c.accept(&Result{Event: 1, Decision: filter.Accepted, Took: 30}, 200*us)
-	c.accept(&Result{Event: 2, Decision: filter.Accepted, Took: MostTook}, 210*us)
+	c.accept(&Result{Event: 2, Decision: filter.Accepted, Took: MaxTook}, 210*us)
 	c.accept(&Result{Event: 0, Decision: filter.Rejected, Took: 400}, 250*us) // the trigger was known after its last byte
 	c.accept(&Result{Event: 5, Decision: filter.Rejected}, 250*us)
 	c.step(300*us, make([]Result, 0, 8))
 	c.step(int64(time.Second), make([]Result, 0, 8))
-	want := []Parts{
-		{Whole: 200 * us, Split: true, Building: 0, Ordering: 50 * us},
-		{Whole: 200 * us, Split: true, Building: 70 * us, Ordering: 100 * us},
-		{Whole: 200 * us},
-		{Whole: int64(time.Second) - 250*us},
-		{Whole: int64(time.Second) - 250*us},
-		{Whole: int64(time.Second) - 250*us, Split: true, Ordering: int64(time.Second) - 250*us},
+	want := []LatencyBreakdown{
+		{Total: 200 * us, Complete: true, Building: 0, Ordering: 50 * us},
+		{Total: 200 * us, Complete: true, Building: 70 * us, Ordering: 100 * us},
+		{Total: 200 * us},
+		{Total: int64(time.Second) - 250*us},
+		{Total: int64(time.Second) - 250*us},
+		{Total: int64(time.Second) - 250*us, Complete: true, Ordering: int64(time.Second) - 250*us},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%+v", got)
 	}
-	if n := c.soFar().Unsplit; n != 1 {
+	if n := c.snapshot().Unsplit; n != 1 {
 		t.Errorf("of %d results the parts are counted as unknown, it was one", n)
 	}
 }
@@ -91,8 +91,8 @@ func TestManyLost(t *testing.T) {
 	c := newCore(t, Config{Builders: 1})
 	c.triggered(1000, 0)
 	out := c.step(int64(2*time.Millisecond), make([]Result, 0, 2000))
-	if len(out) != 1000 || c.soFar().TimedOut != 1000 {
-		t.Fatal(len(out), c.soFar())
+	if len(out) != 1000 || c.snapshot().TimedOut != 1000 {
+		t.Fatal(len(out), c.snapshot())
 	}
 }
 
@@ -105,8 +105,8 @@ func TestOverrun(t *testing.T) {
 	}
 	c.triggered(13, 0)
 	out := c.step(0, make([]Result, 0, 20))
-	if len(out) != 3 || out[2].Event != 2 || c.soFar().Overrun != 3 {
-		t.Fatal(out, c.soFar())
+	if len(out) != 3 || out[2].Event != 2 || c.snapshot().Overrun != 3 {
+		t.Fatal(out, c.snapshot())
 	}
 }
 
@@ -118,16 +118,16 @@ func TestImpossible(t *testing.T) {
 		change func(*Result)
 		want   Fate
 	}{
-		{func(r *Result) { r.Epoch = 2 }, OldEpoch},
-		{func(r *Result) { r.Builder = 2 }, Stranger},
-		{func(r *Result) { r.Builder = nobody }, Stranger},
-		{func(r *Result) { r.Decision = 0 }, Unmeant},
-		{func(r *Result) { r.Decision = 9 }, Unmeant},
-		{func(r *Result) { r.Event = 99 }, Late},
-		{func(r *Result) { r.Event = 110 }, Ahead},
-		{func(r *Result) { r.Event = maxEvent - 1 }, Ahead},
-		{func(r *Result) {}, Taken},
-		{func(r *Result) { r.Decision = filter.Accepted }, Doubled},
+		{func(r *Result) { r.Epoch = 2 }, FateOldEpoch},
+		{func(r *Result) { r.Builder = 2 }, FateUnknownBuilder},
+		{func(r *Result) { r.Builder = noBuilder }, FateUnknownBuilder},
+		{func(r *Result) { r.Decision = 0 }, FateNoVerdict},
+		{func(r *Result) { r.Decision = 9 }, FateNoVerdict},
+		{func(r *Result) { r.Event = 99 }, FateLate},
+		{func(r *Result) { r.Event = 110 }, FateAhead},
+		{func(r *Result) { r.Event = maxEvent - 1 }, FateAhead},
+		{func(r *Result) {}, FateUsed},
+		{func(r *Result) { r.Decision = filter.Accepted }, FateDoubled},
 	} {
 		r := good
 		tt.change(&r)
@@ -139,7 +139,7 @@ func TestImpossible(t *testing.T) {
 	if len(out) != 1 || out[0].Decision != filter.Rejected {
 		t.Fatal(out)
 	}
-	if got := c.soFar().Results; got != [fates]uint64{1, 1, 1, 2, 1, 2, 2} {
+	if got := c.snapshot().Results; got != [numberOfFates]uint64{1, 1, 1, 2, 1, 2, 2} {
 		t.Error(got)
 	}
 }
@@ -152,7 +152,7 @@ func TestVoid(t *testing.T) {
 		c.accept(&Result{Event: uint64(e), Decision: d}, 0)
 	}
 	out := c.step(0, make([]Result, 0, 8))
-	if s := c.soFar(); len(out) != 2 || out[1].Event != 3 || s.Void != 2 || s.Decisions()+s.Void != s.Triggered {
+	if s := c.snapshot(); len(out) != 2 || out[1].Event != 3 || s.Void != 2 || s.Decisions()+s.Void != s.Triggered {
 		t.Fatal(out, s)
 	}
 }
@@ -161,7 +161,7 @@ func TestConfig(t *testing.T) {
 	for _, cfg := range []Config{
 		{}, {Builders: 1 << 16}, {Builders: 1, Depth: -1}, {Builders: 1, Timeout: 1}, {Builders: 1, First: maxEvent},
 	} {
-		if _, err := coreOf(cfg); err == nil {
+		if _, err := makeCore(cfg); err == nil {
 			t.Errorf("%+v", cfg)
 		}
 	}
@@ -181,25 +181,25 @@ func (m *model) triggered(below uint64, now int64) {
 	}
 }
 
-func (m *model) take(r Result, now int64) Fate {
+func (m *model) use(r Result, now int64) Fate {
 	_, there := m.results[r.Event]
 	switch {
 	case r.Epoch != 1:
-		return OldEpoch
+		return FateOldEpoch
 	case r.Builder > 2:
-		return Stranger
+		return FateUnknownBuilder
 	case r.Decision == 0 || r.Decision > 4:
-		return Unmeant
+		return FateNoVerdict
 	case r.Event < m.next:
-		return Late
+		return FateLate
 	case r.Event >= m.next+uint64(m.depth):
-		return Ahead
+		return FateAhead
 	case there:
-		return Doubled
+		return FateDoubled
 	}
 	m.results[r.Event] = r
 	m.triggered(r.Event+1, now)
-	return Taken
+	return FateUsed
 }
 
 // decided holds a decision against the model, at a time.
@@ -211,7 +211,7 @@ func (m *model) decided(t *rapid.T, d Result, now int64, timeout time.Duration, 
 		t.Fatalf("decided %d, where %d is next and %d not triggered", d.Event, m.next, m.below)
 	case there && (d.Decision != r.Decision || d.Builder != r.Builder || d.Score != r.Score):
 		t.Fatalf("%v came out as %v", &r, &d)
-	case !there && (d.Decision != filter.TimedOut || d.Builder != nobody):
+	case !there && (d.Decision != filter.TimedOut || d.Builder != noBuilder):
 		t.Fatalf("%v out of nothing", &d)
 	case !there && !finished && waited < int64(timeout) && m.below-m.next <= uint64(m.depth):
 		t.Fatalf("event %d was given up after %v", d.Event, time.Duration(waited))
@@ -225,19 +225,19 @@ func TestModel(t *testing.T) {
 		const timeout = 100 * time.Microsecond
 		depth := rapid.IntRange(1, 40).Draw(t, "depth")
 		first := rapid.Uint64Range(0, 1000).Draw(t, "first")
-		c, err := coreOf(Config{Depth: depth, Timeout: timeout, Builders: 3, Epoch: 1, First: first})
+		c, err := makeCore(Config{Depth: depth, Timeout: timeout, Builders: 3, Epoch: 1, First: first})
 		if err != nil {
 			t.Fatal(err)
 		}
 		m := model{depth: depth, next: first, below: first, results: map[uint64]Result{}, since: map[uint64]int64{}}
-		now, finished, room := int64(0), false, make([]Result, 0, rapid.IntRange(1, 9).Draw(t, "room"))
+		now, finished, batch := int64(0), false, make([]Result, 0, rapid.IntRange(1, 9).Draw(t, "room"))
 		step := func() {
 			for more := true; more; {
-				out := c.step(now, room[:0])
+				out := c.step(now, batch[:0])
 				for _, d := range out {
 					m.decided(t, d, now, timeout, finished)
 				}
-				more = len(out) == cap(room)
+				more = len(out) == cap(batch)
 			}
 			if m.next == m.below {
 				return
@@ -258,7 +258,7 @@ func TestModel(t *testing.T) {
 					Score:    rapid.Uint16().Draw(t, "score"),
 				}
 				r.Epoch ^= 1 // seldom another
-				if got, want := c.accept(&r, now), m.take(r, now); got != want {
+				if got, want := c.accept(&r, now), m.use(r, now); got != want {
 					t.Fatalf("%v: %d, not %d", &r, got, want)
 				}
 			},
@@ -274,7 +274,7 @@ func TestModel(t *testing.T) {
 		finished = true
 		c.Finish()
 		step()
-		s := c.soFar()
+		s := c.snapshot()
 		if m.next != m.below || s.Pending != 0 || s.Decisions() != m.below-first || s.Triggered != m.below-first {
 			t.Fatalf("%d of %d are decided at the end, %+v", m.next, m.below, s)
 		}

@@ -6,35 +6,37 @@ import (
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// tally counts times. Those in a row that are equally long are one record.
-type tally struct {
-	of    *hdr.Histogram // µs
-	us    int64
-	alike int64 // times of us that the histogram does not have yet
+// latencyTally counts times. Those in a row that are equally long are one record.
+type latencyTally struct {
+	histogram *hdr.Histogram // µs
+	us        int64
+	repeats   int64 // times of us that the histogram does not have yet
 }
 
-func (t *tally) add(ns int64) {
+func (t *latencyTally) add(ns int64) {
 	us := ns / int64(time.Microsecond)
 	if us != t.us {
 		t.record()
 		t.us = us
 	}
-	t.alike++
+	t.repeats++
 }
 
-func (t *tally) record() {
-	if t.alike > 0 {
-		_ = t.of.RecordValues(min(t.us, t.of.HighestTrackableValue()), t.alike)
-		t.alike = 0
+func (t *latencyTally) record() {
+	if t.repeats > 0 {
+		_ = t.histogram.RecordValues(min(t.us, t.histogram.HighestTrackableValue()), t.repeats)
+		t.repeats = 0
 	}
 }
 
-func (u *Unit) tallies() [3]*tally { return [3]*tally{&u.whole, &u.building, &u.ordering} }
+func (u *Unit) tallies() [3]*latencyTally {
+	return [3]*latencyTally{&u.total, &u.building, &u.ordering}
+}
 
-// decided is told of each decision in a step, under mu.
-func (u *Unit) decided(p Parts) {
-	u.whole.add(p.Whole)
-	if p.Split {
+// recordLatency is told of each decision in a step, under mu.
+func (u *Unit) recordLatency(p LatencyBreakdown) {
+	u.total.add(p.Total)
+	if p.Complete {
 		u.building.add(p.Building)
 		u.ordering.add(p.Ordering)
 	}
@@ -42,12 +44,12 @@ func (u *Unit) decided(p Parts) {
 
 // Latency is how long decisions took, and where the time went, in µs. A minute is the most.
 type Latency struct {
-	Whole *hdr.Histogram // from when an event was known to be triggered to its decision
+	Total *hdr.Histogram // from when an event was known to be triggered to its decision
 	// Building and Ordering are of decisions that a result made, see Parts. Where the builder unit took longer than a
 	// result can say (65 ms), the parts are not known, and neither has the event: Stats.Unsplit counts it.
 	Building *hdr.Histogram
 	Ordering *hdr.Histogram
-	// Judging is from the last byte of an event to the builder unit's verdict, of each result that was taken; MostTook
+	// Judging is from the last byte of an event to the builder unit's verdict, of each result that was taken; MaxTook
 	// stands for all that is longer.
 	Judging *hdr.Histogram
 }
@@ -57,9 +59,9 @@ func (u *Unit) Latency() Latency {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return Latency{
-		Whole:    u.whole.of.Clone(),
-		Building: u.building.of.Clone(),
-		Ordering: u.ordering.of.Clone(),
+		Total:    u.total.histogram.Clone(),
+		Building: u.building.histogram.Clone(),
+		Ordering: u.ordering.histogram.Clone(),
 		Judging:  u.took.Clone(),
 	}
 }

@@ -19,15 +19,15 @@ type MessageKind uint8
 
 // Kinds of messages.
 const (
-	KindOpen      MessageKind = 1 // of the decision unit, to all: it is there; to a builder unit also where its lane is
-	KindCredit    MessageKind = 2 // of the decision unit, to a builder unit: how many of its results it has read
-	KindTriggered MessageKind = 3 // of a readout unit, to the decision unit: events below Number are triggered
-	KindAsk       MessageKind = 4 // of a node that came later, to the decision unit: it is to be told Open
-	// KindOver is of a node with units, to the decision unit: it has told all; so many results it wrote. And of the
+	KindOpen        MessageKind = 1 // of the decision unit, to all: it is there; to a builder unit also where its lane is
+	KindCredit      MessageKind = 2 // of the decision unit, to a builder unit: how many of its results it has read
+	KindTriggered   MessageKind = 3 // of a readout unit, to the decision unit: events below Number are triggered
+	KindRequestOpen MessageKind = 4 // of a node that came later, to the decision unit: it is to be told Open
+	// KindEnd is of a node with units, to the decision unit: it has told all; so many results it wrote. And of the
 	// decision unit, to a readout unit: so many Decided were all.
-	KindOver    MessageKind = 5
-	KindDecided MessageKind = 6 // of the decision unit, to a readout unit: the head of a Decided; Number: its first event
-	KindHeard   MessageKind = 7 // of a readout unit, to the decision unit: so many Decided it has heard since Open
+	KindEnd       MessageKind = 5
+	KindDecisions MessageKind = 6 // of the decision unit, to a readout unit: the head of a Decided; Number: its first event
+	KindAck       MessageKind = 7 // of a readout unit, to the decision unit: so many Decided it has heard since Open
 )
 
 // ErrMessage is wrapped by every error of Message.Parse.
@@ -75,9 +75,9 @@ func (m *Message) Parse(b []byte) error {
 		if m.Places > maxPlaces || (m.Places == 0) != (m.Ref == shmem.Ref{}) {
 			return fmt.Errorf("%w: window %d.%d with %d places", ErrMessage, m.Ref.Window, m.Ref.Gen, m.Places)
 		}
-	case KindCredit, KindTriggered, KindAsk, KindOver, KindDecided, KindHeard:
+	case KindCredit, KindTriggered, KindRequestOpen, KindEnd, KindDecisions, KindAck:
 		*m = Message{Kind: kind, Epoch: b[2], Number: binary.LittleEndian.Uint64(b[8:])}
-		if word(4) != 0 || kind == KindAsk && m.Number != 0 {
+		if word(4) != 0 || kind == KindRequestOpen && m.Number != 0 {
 			return fmt.Errorf("%w: its reserved bytes from 4 on are % x", ErrMessage, b[4:])
 		}
 	default:

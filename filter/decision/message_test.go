@@ -15,10 +15,10 @@ func someMessages() []Message {
 		{Kind: KindOpen, Epoch: 7},
 		{Kind: KindCredit, Epoch: 7, Number: 4096},
 		{Kind: KindTriggered, Epoch: 7, Number: 1000000},
-		{Kind: KindAsk},
-		{Kind: KindOver, Epoch: 7, Number: 1025},
-		{Kind: KindDecided, Epoch: 7, Number: 4000},
-		{Kind: KindHeard, Epoch: 7, Number: 3},
+		{Kind: KindRequestOpen},
+		{Kind: KindEnd, Epoch: 7, Number: 1025},
+		{Kind: KindDecisions, Epoch: 7, Number: 4000},
+		{Kind: KindAck, Epoch: 7, Number: 3},
 	}
 }
 
@@ -81,9 +81,9 @@ func FuzzMessage(f *testing.F) {
 		if back := m.Append(nil); !bytes.Equal(b, back) {
 			t.Errorf("% x is read as %+v and written as % x", b, m, back)
 		}
-		if m.Places < 1<<10 && box.open(m) == nil { // an outbox bears whatever can be read
-			box.next()
+		if m.Places < 1<<10 && box.openRing(m) == nil { // an outbox bears whatever can be read
+			box.nextWrite()
 		}
-		_ = box.credit(m)
+		_ = box.applyCredit(m)
 	})
 }

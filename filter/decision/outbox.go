@@ -18,17 +18,17 @@ import (
 //	4 credit     (a link's receiver) places are free again
 
 const (
-	maxPlaces  = 1 << 18 // LanePlaces of the largest packing is about half of it
-	maxRuns    = 1 << 15 // verdicts that wait
-	maxWrites  = 8       // under way at a time
-	mostResult = 4096    // of a write: 64 KiB
+	maxPlaces          = 1 << 18 // RingPlaces of the largest packing is about half of it
+	maxRuns            = 1 << 15 // verdicts that wait
+	maxWrites          = 8       // under way at a time
+	maxResultsPerWrite = 4096    // of a write: 64 KiB
 )
 
-// LanePlaces is how many results a lane must hold for MEPs of that many events: two writes and two MEPs, in whole
+// RingPlaces is how many results a lane must hold for MEPs of that many events: two writes and two MEPs, in whole
 // pages.
-func LanePlaces(packing int) int {
+func RingPlaces(packing int) int {
 	const page = shmem.PageSize / ResultSize
-	return (2*mostResult + 2*packing + page - 1) / page * page
+	return (2*maxResultsPerWrite + 2*packing + page - 1) / page * page
 }
 
 // run is a verdict on events in a row.
@@ -49,12 +49,12 @@ type Write struct {
 
 // OutboxStats count what became of results, on the side of the builder unit.
 type OutboxStats struct {
-	Judged  uint64 `count:"results_made" help:"results that the builder unit had for the decision unit"`
-	Sent    uint64 `count:"results_sent" help:"results whose write has arrived at the decision unit"`
-	Unheard uint64 `count:"results_unheard" help:"results written when the decision unit was lost: nobody knows whether they arrived"`
-	Dropped uint64 `count:"results_dropped" help:"results that were not sent: too many waited, or there was no decision unit at the end"`
-	Left    uint64 `count:"result_writes_left" help:"writes of results that were under way as the run ended: nobody waits for them any more"`
-	Waiting uint64 `count:"results_waiting" kind:"level" help:"results that wait for the decision unit, or are under way; 0 after a run"`
+	Judged          uint64 `count:"results_made" help:"results that the builder unit had for the decision unit"`
+	Sent            uint64 `count:"results_sent" help:"results whose write has arrived at the decision unit"`
+	Unacked         uint64 `count:"results_unheard" help:"results written when the decision unit was lost: nobody knows whether they arrived"`
+	Dropped         uint64 `count:"results_dropped" help:"results that were not sent: too many waited, or there was no decision unit at the end"`
+	AbandonedWrites uint64 `count:"result_writes_left" help:"writes of results that were under way as the run ended: nobody waits for them any more"`
+	Waiting         uint64 `count:"results_waiting" kind:"level" help:"results that wait for the decision unit, or are under way; 0 after a run"`
 }
 
 // outbox is the pure core of the side that sends results. It is owned by one goroutine at a time.
@@ -64,16 +64,16 @@ type outbox struct {
 	runs       []run // a ring
 	head, tail uint32
 
-	lane    Message // the open one; Places 0: there is none
-	life    uint32  // of the lane, so that outcomes of writes to one before are known
-	data    []byte  // as the lane
-	written uint64  // results
-	read    uint64  // by the decision unit
-	done    uint64  // results whose writes have their outcome, and all before them
-	writes  [maxWrites]struct {
-		end  uint64 // 0: it is free
-		over bool
-		n    uint32
+	ring           Message // the open one; Places 0: there is none
+	ringGeneration uint32  // of the lane, so that outcomes of writes to one before are known
+	data           []byte  // as the lane
+	written        uint64  // results
+	read           uint64  // by the decision unit
+	done           uint64  // results whose writes have their outcome, and all before them
+	writes         [maxWrites]struct {
+		end      uint64 // 0: it is free
+		finished bool
+		n        uint32
 	}
 	oldest, newest uint32 // numbers of writes under way: [oldest, newest)
 
@@ -85,8 +85,8 @@ func newOutbox(builder int) *outbox {
 	return &outbox{builder: uint16(builder), runs: make([]run, maxRuns)}
 }
 
-// add takes a verdict on events in a row. False says that too many wait: it is dropped, and counted.
-func (o *outbox) add(first uint64, n int, v filter.Verdict, took time.Duration) bool {
+// addVerdict takes a verdict on events in a row. False says that too many wait: it is dropped, and counted.
+func (o *outbox) addVerdict(first uint64, n int, v filter.Verdict, took time.Duration) bool {
 	o.stats.Judged += uint64(n)
 	if o.tail-o.head == maxRuns || n < 1 {
 		o.stats.Dropped += uint64(max(0, n))
@@ -95,7 +95,7 @@ func (o *outbox) add(first uint64, n int, v filter.Verdict, took time.Duration) 
 	o.runs[o.tail%maxRuns] = run{
 		first:   first,
 		n:       uint32(n),
-		took:    tookOf(took),
+		took:    tookMicros(took),
 		verdict: v,
 	}
 	o.tail++
@@ -103,27 +103,27 @@ func (o *outbox) add(first uint64, n int, v filter.Verdict, took time.Duration) 
 	return true
 }
 
-// open takes where the lane is. What was under way to one before is unheard of.
-func (o *outbox) open(m Message) error {
+// openRing takes where the lane is. What was under way to one before is unheard of.
+func (o *outbox) openRing(m Message) error {
 	if m.Kind != KindOpen || m.Places == 0 || m.Places > maxPlaces {
-		return fmt.Errorf("%w: it opens no lane of results", ErrMessage)
+		return fmt.Errorf("%w: it opens no ring of results", ErrMessage)
 	}
-	o.shut()
-	o.lane, o.data = m, make([]byte, int(m.Places)*ResultSize) // writes to the one before may still be read from there
+	o.closeRing()
+	o.ring, o.data = m, make([]byte, int(m.Places)*ResultSize) // writes to the one before may still be read from there
 	return nil
 }
 
-// shut takes that the decision unit is gone. What waits waits for the next one.
-func (o *outbox) shut() {
+// closeRing takes that the decision unit is gone. What waits waits for the next one.
+func (o *outbox) closeRing() {
 	for ; o.oldest != o.newest; o.oldest++ {
 		w := &o.writes[o.oldest%maxWrites]
-		if !w.over {
-			o.stats.Unheard += uint64(w.n)
+		if !w.finished {
+			o.stats.Unacked += uint64(w.n)
 			o.stats.Waiting -= uint64(w.n)
 		}
 	}
-	o.life = (o.life + 1) & (1<<31 - 1) // the highest bit of a cookie is the caller's
-	o.lane, o.data = Message{}, nil
+	o.ringGeneration = (o.ringGeneration + 1) & (1<<31 - 1) // the highest bit of a cookie is the caller's
+	o.ring, o.data = Message{}, nil
 	o.written, o.read, o.done, o.oldest, o.newest = 0, 0, 0, 0, 0
 }
 
@@ -131,30 +131,30 @@ func (o *outbox) shut() {
 func (o *outbox) close() (written uint64) {
 	written = o.written
 	for i := o.oldest; i != o.newest; i++ {
-		if !o.writes[i%maxWrites].over {
-			o.stats.Left++
+		if !o.writes[i%maxWrites].finished {
+			o.stats.AbandonedWrites++
 		}
 	}
-	o.shut()
-	o.drop()
+	o.closeRing()
+	o.dropWaiting()
 	return written
 }
 
-// failed takes that a write will have no outcome, since the link is over: so is the lane, if it is still that one.
-func (o *outbox) failed(cookie uint64) {
-	if uint32(cookie>>32) == o.life {
-		o.shut()
+// writeFailed takes that a write will have no outcome, since the link is over: so is the lane, if it is still that one.
+func (o *outbox) writeFailed(cookie uint64) {
+	if uint32(cookie>>32) == o.ringGeneration {
+		o.closeRing()
 	}
 }
 
-// next is the next write, if there is one that can be made now.
-func (o *outbox) next() (w Write, ok bool) {
-	places := uint64(o.lane.Places)
+// nextWrite is the next write, if there is one that can be made now.
+func (o *outbox) nextWrite() (w Write, ok bool) {
+	places := uint64(o.ring.Places)
 	if places == 0 || o.head == o.tail || o.newest-o.oldest == maxWrites {
 		return w, false
 	}
 	at := o.written % places
-	n := min(places-(o.written-min(o.read, o.done)), places-at, mostResult)
+	n := min(places-(o.written-min(o.read, o.done)), places-at, maxResultsPerWrite)
 	b := o.data[at*ResultSize : at*ResultSize]
 	for ; n > 0 && o.head != o.tail; n-- {
 		r := &o.runs[o.head%maxRuns]
@@ -162,7 +162,7 @@ func (o *outbox) next() (w Write, ok bool) {
 			Event:    r.first,
 			Builder:  o.builder,
 			Decision: r.verdict.Decision,
-			Epoch:    o.lane.Epoch,
+			Epoch:    o.ring.Epoch,
 			Score:    r.verdict.Score,
 			Took:     r.took,
 		}
@@ -177,47 +177,47 @@ func (o *outbox) next() (w Write, ok bool) {
 		return w, false
 	}
 	slot := &o.writes[o.newest%maxWrites]
-	slot.n, slot.over = uint32(len(b)/ResultSize), false
+	slot.n, slot.finished = uint32(len(b)/ResultSize), false
 	o.written += uint64(slot.n)
 	slot.end = o.written
 	w = Write{
-		Ref:    o.lane.Ref,
+		Ref:    o.ring.Ref,
 		Offset: uint32(at * ResultSize),
 		Data:   b,
-		Cookie: uint64(o.life)<<32 | uint64(o.newest),
+		Cookie: uint64(o.ringGeneration)<<32 | uint64(o.newest),
 	}
 	o.newest++
 	return w, true
 }
 
-// completed takes the outcome of a write. One to a lane before means nothing.
-func (o *outbox) completed(cookie uint64, err error) {
+// writeCompleted takes the outcome of a write. One to a lane before means nothing.
+func (o *outbox) writeCompleted(cookie uint64, err error) {
 	number := uint32(cookie)
-	if uint32(cookie>>32) != o.life || number-o.oldest >= o.newest-o.oldest {
+	if uint32(cookie>>32) != o.ringGeneration || number-o.oldest >= o.newest-o.oldest {
 		return
 	}
 	w := &o.writes[number%maxWrites]
-	if w.over {
+	if w.finished {
 		return
 	}
-	w.over = true
+	w.finished = true
 	o.stats.Waiting -= uint64(w.n)
 	if err != nil {
-		o.stats.Unheard += uint64(w.n)
+		o.stats.Unacked += uint64(w.n)
 	} else {
 		o.stats.Sent += uint64(w.n)
 	}
-	for ; o.oldest != o.newest && o.writes[o.oldest%maxWrites].over; o.oldest++ {
+	for ; o.oldest != o.newest && o.writes[o.oldest%maxWrites].finished; o.oldest++ {
 		o.done = o.writes[o.oldest%maxWrites].end
 	}
 }
 
-// credit takes how many results the decision unit has read of the lane.
-func (o *outbox) credit(m Message) error {
+// applyCredit takes how many results the decision unit has read of the lane.
+func (o *outbox) applyCredit(m Message) error {
 	switch {
 	case m.Kind != KindCredit:
 		return fmt.Errorf("%w: it gives no credit", ErrMessage)
-	case o.lane.Places == 0 || m.Epoch != o.lane.Epoch:
+	case o.ring.Places == 0 || m.Epoch != o.ring.Epoch:
 		return nil // of a life before
 	case m.Number > o.written || m.Number < o.read:
 		return fmt.Errorf("%w: credit for %d results, of %d that were written and %d that were read", ErrMessage, m.Number,
@@ -228,13 +228,13 @@ func (o *outbox) credit(m Message) error {
 }
 
 // epoch is that of the open lane.
-func (o *outbox) epoch() (epoch uint8, open bool) { return o.lane.Epoch, o.lane.Places > 0 }
+func (o *outbox) epoch() (epoch uint8, open bool) { return o.ring.Epoch, o.ring.Places > 0 }
 
 // idle says that everything that can be sent has been.
 func (o *outbox) idle() bool { return o.head == o.tail && o.oldest == o.newest }
 
-// drop gives up what waits.
-func (o *outbox) drop() {
+// dropWaiting gives up what waits.
+func (o *outbox) dropWaiting() {
 	for ; o.head != o.tail; o.head++ {
 		n := uint64(o.runs[o.head%maxRuns].n)
 		o.stats.Dropped += n
@@ -242,5 +242,5 @@ func (o *outbox) drop() {
 	}
 }
 
-// soFar gives the counters.
-func (o *outbox) soFar() OutboxStats { return o.stats }
+// snapshot gives the counters.
+func (o *outbox) snapshot() OutboxStats { return o.stats }

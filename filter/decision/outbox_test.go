@@ -29,17 +29,17 @@ func TestOutbox(t *testing.T) {
 			w      Write
 			copied []byte
 		}
-		var way []under
+		var inFlight []under
 		unread := map[int]bool{} // places
 		var order []int
 		shut := func() {
-			box.shut()
-			way, unread, order, written, read = nil, map[int]bool{}, nil, 0, 0
+			box.closeRing()
+			inFlight, unread, order, written, read = nil, map[int]bool{}, nil, 0, 0
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
 				n := rapid.IntRange(1, 30).Draw(t, "n")
-				if !box.add(added, n, filter.Verdict{Decision: filter.Accepted, Score: 5}, time.Microsecond) {
+				if !box.addVerdict(added, n, filter.Verdict{Decision: filter.Accepted, Score: 5}, time.Microsecond) {
 					t.Skip("full")
 				}
 				added += uint64(n)
@@ -47,17 +47,17 @@ func TestOutbox(t *testing.T) {
 			"open": func(t *rapid.T) {
 				epoch++
 				shut()
-				if err := box.open(open(epoch, places)); err != nil {
+				if err := box.openRing(open(epoch, places)); err != nil {
 					t.Fatal(err)
 				}
 			},
 			"shut": func(*rapid.T) { shut() },
 			"next": func(t *rapid.T) {
-				w, ok := box.next()
+				w, ok := box.nextWrite()
 				if !ok {
 					return
 				}
-				if len(w.Data) == 0 || len(way) == maxWrites {
+				if len(w.Data) == 0 || len(inFlight) == maxWrites {
 					t.Fatal("a write of nothing, or one too many")
 				}
 				for at := 0; at < len(w.Data); at += ResultSize {
@@ -75,20 +75,20 @@ func TestOutbox(t *testing.T) {
 					order = append(order, place)
 				}
 				written += uint64(len(w.Data) / ResultSize)
-				way = append(way, under{w, append([]byte(nil), w.Data...)})
+				inFlight = append(inFlight, under{w, append([]byte(nil), w.Data...)})
 			},
 			"completed": func(t *rapid.T) {
-				if len(way) == 0 {
+				if len(inFlight) == 0 {
 					return
 				}
-				i := rapid.IntRange(0, len(way)-1).Draw(t, "which")
-				u := way[i]
+				i := rapid.IntRange(0, len(inFlight)-1).Draw(t, "which")
+				u := inFlight[i]
 				if string(u.copied) != string(u.w.Data) {
 					t.Fatal("data changed under way")
 				}
-				box.completed(u.w.Cookie, nil)
-				box.completed(u.w.Cookie, nil) // again means nothing
-				way = append(way[:i], way[i+1:]...)
+				box.writeCompleted(u.w.Cookie, nil)
+				box.writeCompleted(u.w.Cookie, nil) // again means nothing
+				inFlight = append(inFlight[:i], inFlight[i+1:]...)
 			},
 			"credit": func(t *rapid.T) {
 				if written == read {
@@ -101,24 +101,24 @@ func TestOutbox(t *testing.T) {
 				}
 				read += n
 				m := Message{Kind: KindCredit, Epoch: epoch, Number: read}
-				if err := box.credit(m); err != nil {
+				if err := box.applyCredit(m); err != nil {
 					t.Fatal(err)
 				}
-				if m.Number = written + 1; box.credit(m) == nil {
+				if m.Number = written + 1; box.applyCredit(m) == nil {
 					t.Fatal("credit for what was never written")
 				}
 			},
 			"": func(t *rapid.T) {
-				s := box.soFar()
-				if s.Judged != added || s.Judged != s.Sent+s.Unheard+s.Dropped+s.Waiting {
+				s := box.snapshot()
+				if s.Judged != added || s.Judged != s.Sent+s.Unacked+s.Dropped+s.Waiting {
 					t.Fatalf("%+v", s)
 				}
 			},
 		})
-		if n := box.close(); n != written || box.soFar().Left != uint64(len(way)) {
-			t.Fatalf("%d results were written, and %d writes are under way: %d, %+v", written, len(way), n, box.soFar())
+		if n := box.close(); n != written || box.snapshot().AbandonedWrites != uint64(len(inFlight)) {
+			t.Fatalf("%d results were written, and %d writes are under way: %d, %+v", written, len(inFlight), n, box.snapshot())
 		}
-		if s := box.soFar(); s.Waiting != 0 || !box.idle() || s.Judged != s.Sent+s.Unheard+s.Dropped {
+		if s := box.snapshot(); s.Waiting != 0 || !box.idle() || s.Judged != s.Sent+s.Unacked+s.Dropped {
 			t.Fatalf("%+v", s)
 		}
 	})
@@ -127,43 +127,43 @@ func TestOutbox(t *testing.T) {
 func TestOutboxRefuses(t *testing.T) {
 	box := newOutbox(0)
 	for _, m := range []Message{{}, {Kind: KindCredit}, {Kind: KindOpen}, {Kind: KindOpen, Places: maxPlaces + 1}} {
-		if err := box.open(m); !errors.Is(err, ErrMessage) {
+		if err := box.openRing(m); !errors.Is(err, ErrMessage) {
 			t.Errorf("%+v: %v", m, err)
 		}
 	}
-	if err := box.credit(open(0, 1)); !errors.Is(err, ErrMessage) {
+	if err := box.applyCredit(open(0, 1)); !errors.Is(err, ErrMessage) {
 		t.Error(err)
 	}
 	v := filter.Verdict{Decision: filter.Accepted}
 	for i := range maxRuns {
-		if !box.add(uint64(i), 1, v, 0) {
+		if !box.addVerdict(uint64(i), 1, v, 0) {
 			t.Fatal(i)
 		}
 	}
-	if box.add(0, 3, v, 0) || box.soFar().Dropped != 3 {
+	if box.addVerdict(0, 3, v, 0) || box.snapshot().Dropped != 3 {
 		t.Error("more than too many wait")
 	}
 }
 
 func TestOutboxAllocations(t *testing.T) {
 	box := newOutbox(0)
-	if err := box.open(open(1, 1024)); err != nil {
+	if err := box.openRing(open(1, 1024)); err != nil {
 		t.Fatal(err)
 	}
 	e := uint64(0)
 	if n := testing.AllocsPerRun(1000, func() {
-		box.add(e, 100, filter.Verdict{Decision: filter.Accepted}, 0)
-		for w, ok := box.next(); ok; w, ok = box.next() {
-			box.completed(w.Cookie, nil)
+		box.addVerdict(e, 100, filter.Verdict{Decision: filter.Accepted}, 0)
+		for w, ok := box.nextWrite(); ok; w, ok = box.nextWrite() {
+			box.writeCompleted(w.Cookie, nil)
 		}
 		e += 100
-		if err := box.credit(Message{Kind: KindCredit, Epoch: 1, Number: e}); err != nil {
+		if err := box.applyCredit(Message{Kind: KindCredit, Epoch: 1, Number: e}); err != nil {
 			t.Fatal(err)
 		}
 	}); n != 0 {
 		t.Error(n)
 	}
-	if box.soFar().Sent != e {
-		t.Error(box.soFar(), e)
+	if box.snapshot().Sent != e {
+		t.Error(box.snapshot(), e)
 	}
 }

@@ -38,28 +38,28 @@ func newQueue() *queue {
 	}
 }
 
-// put says whether there was room.
-func (q *queue) put(b []byte) bool {
+// push says whether there was room.
+func (q *queue) push(b []byte) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed || len(q.bytes)+len(b) > queueBytes {
 		return false
 	}
 	q.bytes = append(q.bytes, b...)
-	q.poke()
+	q.notify()
 	return true
 }
 
-func (q *queue) poke() {
+func (q *queue) notify() {
 	select {
 	case q.wake <- struct{}{}:
 	default:
 	}
 }
 
-// take waits for what is in the queue, which is the caller's until it takes again; nothing says that the queue was
+// drain waits for what is in the queue, which is the caller's until it takes again; nothing says that the queue was
 // closed and is empty.
-func (q *queue) take(ctx context.Context) []byte {
+func (q *queue) drain(ctx context.Context) []byte {
 	for {
 		q.mu.Lock()
 		b, closed := q.bytes, q.closed
@@ -87,7 +87,7 @@ func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
-	q.poke()
+	q.notify()
 }
 
 // OutletStats count what subscribers got, over all outlets of a node.
@@ -98,14 +98,14 @@ type OutletStats struct {
 	Slow    atomic.Uint64 `count:"subscribers_slow" help:"subscribers by TCP that were cut off, since they were too slow"`
 }
 
-// ringBytes is the size of the shared-memory buffer: as the queue, so that a reader has twice that time.
-const ringBytes = 1 << 20
+// bufferBytes is the size of the shared-memory buffer: as the queue, so that a reader has twice that time.
+const bufferBytes = 1 << 20
 
 // entryDecisions is the type of entries in a buffer of decisions: "RDEC".
 const entryDecisions = 0x43454452
 
-// Ring hands decisions out in a shared-memory buffer (docs/format/buffer.md), an entry for some in a row.
-type Ring struct {
+// BufferOutlet hands decisions out in a shared-memory buffer (docs/format/buffer.md), an entry for some in a row.
+type BufferOutlet struct {
 	w     *shmem.Writer
 	q     *queue
 	stats *OutletStats
@@ -115,13 +115,13 @@ type Ring struct {
 	wg    sync.WaitGroup
 }
 
-// OpenRing makes the buffer of that name.
-func OpenRing(name string, stats *OutletStats, log *slog.Logger) (*Ring, error) {
-	w, err := shmem.CreateWriter(name, ringBytes, shmem.Broadcast)
+// OpenBuffer makes the buffer of that name.
+func OpenBuffer(name string, stats *OutletStats, log *slog.Logger) (*BufferOutlet, error) {
+	w, err := shmem.CreateWriter(name, bufferBytes, shmem.Broadcast)
 	if err != nil {
 		return nil, fmt.Errorf("the buffer for decisions: %w", err)
 	}
-	r := &Ring{
+	r := &BufferOutlet{
 		w:     w,
 		q:     newQueue(),
 		stats: stats,
@@ -133,18 +133,18 @@ func OpenRing(name string, stats *OutletStats, log *slog.Logger) (*Ring, error) 
 }
 
 // Hand gives decisions to the readers.
-func (r *Ring) Hand(b []byte) {
-	if !r.q.put(b) {
+func (r *BufferOutlet) Publish(b []byte) {
+	if !r.q.push(b) {
 		r.stats.Untaken.Add(uint64(len(b) / ResultSize))
 	}
 }
 
 // entryBytes is the most that one entry has: the queue may hold more than the buffer takes at once.
-const entryBytes = handMany * ResultSize
+const entryBytes = maxBatch * ResultSize
 
-func (r *Ring) write() {
+func (r *BufferOutlet) write() {
 	for {
-		b := r.q.take(r.ctx)
+		b := r.q.drain(r.ctx)
 		if len(b) == 0 {
 			return
 		}
@@ -155,7 +155,7 @@ func (r *Ring) write() {
 					r.log.Error("the buffer for decisions takes no more", "err", err)
 				}
 				r.q.close()
-				r.stats.Untaken.Add(uint64((len(b) + len(r.q.take(r.ctx))) / ResultSize))
+				r.stats.Untaken.Add(uint64((len(b) + len(r.q.drain(r.ctx))) / ResultSize))
 				return
 			}
 			r.stats.Handed.Add(uint64(n / ResultSize))
@@ -164,7 +164,7 @@ func (r *Ring) write() {
 	}
 }
 
-func (r *Ring) commit(b []byte) error {
+func (r *BufferOutlet) commit(b []byte) error {
 	p, err := r.w.Reserve(r.ctx, len(b))
 	for errors.Is(err, shmem.ErrReaderDead) {
 		if _, err = r.w.DetachDead(); err == nil {
@@ -178,13 +178,13 @@ func (r *Ring) commit(b []byte) error {
 	return r.w.Commit(p, len(b), entryDecisions)
 }
 
-// lastTime is how long an outlet that ends waits for its subscribers to take what is theirs.
-const lastTime = time.Second
+// closeGrace is how long an outlet that ends waits for its subscribers to take what is theirs.
+const closeGrace = time.Second
 
 // Close ends the buffer, once its readers have what was handed to them, or had time for that.
-func (r *Ring) Close() error {
+func (r *BufferOutlet) Close() error {
 	r.q.close()
-	over := time.AfterFunc(lastTime, r.stop)
+	over := time.AfterFunc(closeGrace, r.stop)
 	r.wg.Wait()
 	over.Stop()
 	r.stop()
@@ -193,18 +193,18 @@ func (r *Ring) Close() error {
 
 // Server hands decisions out by TCP: to each connection all that are made while it is there, ResultSize bytes each.
 type Server struct {
-	lis    net.Listener
-	secret []byte // that a subscriber must prove to have; nil: it need not
-	stats  *OutletStats
-	log    *slog.Logger
-	ctx    context.Context
-	stop   context.CancelFunc
-	wg     sync.WaitGroup
-	seldom connlimit.LogLimiter
+	lis      net.Listener
+	secret   []byte // that a subscriber must prove to have; nil: it need not
+	stats    *OutletStats
+	log      *slog.Logger
+	ctx      context.Context
+	stop     context.CancelFunc
+	wg       sync.WaitGroup
+	logLimit connlimit.LogLimiter
 
-	mu   sync.Mutex // guards what follows
-	subs map[*subscriber]bool
-	over bool
+	mu     sync.Mutex // guards what follows
+	subs   map[*subscriber]bool
+	closed bool
 }
 
 type subscriber struct {
@@ -233,12 +233,12 @@ func Listen(text string, stats *OutletStats, log *slog.Logger) (*Server, error) 
 			"or listen on loopback", "address", lis.Addr())
 	}
 	s := &Server{
-		secret: key,
-		lis:    connlimit.ListenWith(lis, &connlimit.Gate{Total: maxSubscribers, PerHost: maxPerHost}, log),
-		stats:  stats,
-		log:    log,
-		subs:   map[*subscriber]bool{},
-		seldom: connlimit.LogLimiter{Burst: connlimit.Burst},
+		secret:   key,
+		lis:      connlimit.ListenWith(lis, &connlimit.Gate{Total: maxSubscribers, PerHost: maxPerHost}, log),
+		stats:    stats,
+		log:      log,
+		subs:     map[*subscriber]bool{},
+		logLimit: connlimit.LogLimiter{Burst: connlimit.Burst},
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.wg.Go(s.accept)
@@ -252,7 +252,7 @@ func (s *Server) accept() {
 	for {
 		conn, err := s.lis.Accept()
 		if err != nil {
-			if !s.closing() {
+			if !s.isClosed() {
 				s.log.Error("nobody can subscribe to decisions any more", "err", err)
 			}
 			return
@@ -263,12 +263,12 @@ func (s *Server) accept() {
 		}
 		connlimit.SetYielding(conn, true)
 		s.wg.Go(func() {
-			err := s.authentic(conn)
+			err := s.authenticate(conn)
 			if !connlimit.SetYielding(conn, err != nil) {
 				return // it had to make room, and that was told
 			}
 			if err != nil && s.ctx.Err() == nil {
-				s.tell(slog.LevelWarn, "who has not the secret is told no decisions", "remote", conn.RemoteAddr(), "err", err)
+				s.logLimited(slog.LevelWarn, "who has not the secret is told no decisions", "remote", conn.RemoteAddr(), "err", err)
 			}
 			if err != nil {
 				_ = conn.Close()
@@ -279,10 +279,10 @@ func (s *Server) accept() {
 	}
 }
 
-// tell writes to the log, but seldom if the like comes often.
-func (s *Server) tell(level slog.Level, what string, args ...any) {
-	if untold, yes := s.seldom.Allow(what, time.Now()); yes {
-		s.log.Log(s.ctx, level, what, append(args, "unreported", untold)...)
+// logLimited writes to the log, but seldom if the like comes often.
+func (s *Server) logLimited(level slog.Level, what string, args ...any) {
+	if suppressed, yes := s.logLimit.Allow(what, time.Now()); yes {
+		s.log.Log(s.ctx, level, what, append(args, "unreported", suppressed)...)
 	}
 }
 
@@ -291,19 +291,19 @@ func (s *Server) join(conn net.Conn) {
 	sub := &subscriber{conn, newQueue()}
 	s.mu.Lock()
 	s.subs[sub] = true
-	if s.over {
+	if s.closed {
 		sub.q.close()
 	}
 	s.mu.Unlock()
 	s.stats.Joined.Add(1)
-	s.tell(slog.LevelInfo, "decisions are subscribed to", "remote", conn.RemoteAddr())
+	s.logLimited(slog.LevelInfo, "decisions are subscribed to", "remote", conn.RemoteAddr())
 	s.wg.Go(func() { s.serve(sub) })
 }
 
-func (s *Server) closing() bool {
+func (s *Server) isClosed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.over
+	return s.closed
 }
 
 // serve writes until the subscriber leaves, is too slow, or there is nothing more.
@@ -316,13 +316,13 @@ func (s *Server) serve(sub *subscriber) {
 	}()
 	defer context.AfterFunc(s.ctx, func() { _ = sub.conn.Close() })()
 	for {
-		b := sub.q.take(s.ctx)
+		b := sub.q.drain(s.ctx)
 		if len(b) == 0 {
 			return
 		}
 		if _, err := sub.conn.Write(b); err != nil {
 			if s.ctx.Err() != nil {
-				s.slow(sub, "a subscriber to decisions is cut off: it did not take the last ones when the run ended")
+				s.cutOffSlow(sub, "a subscriber to decisions is cut off: it did not take the last ones when the run ended")
 			}
 			return // it has left, or was cut off, and that was told
 		}
@@ -331,40 +331,40 @@ func (s *Server) serve(sub *subscriber) {
 }
 
 // Hand gives decisions to all subscribers. One that is a queue behind is cut off: it would get decisions with a gap.
-func (s *Server) Hand(b []byte) {
+func (s *Server) Publish(b []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for sub := range s.subs {
-		if sub.q.put(b) {
+		if sub.q.push(b) {
 			continue
 		}
-		s.slow(sub, "a subscriber to decisions is cut off: it does not read them as fast as they are made")
+		s.cutOffSlow(sub, "a subscriber to decisions is cut off: it does not read them as fast as they are made")
 		delete(s.subs, sub)
 		_ = sub.conn.Close()
 		sub.q.close()
 	}
 }
 
-// slow tells that a subscriber is cut off.
-func (s *Server) slow(sub *subscriber, why string) {
+// cutOffSlow tells that a subscriber is cut off.
+func (s *Server) cutOffSlow(sub *subscriber, why string) {
 	s.stats.Slow.Add(1)
-	s.tell(slog.LevelWarn, why, "remote", sub.conn.RemoteAddr(), "behind", sub.q.waiting())
+	s.logLimited(slog.LevelWarn, why, "remote", sub.conn.RemoteAddr(), "behind", sub.q.waiting())
 }
 
 // Close ends all connections, once they have what was handed to them, or had time for that.
 func (s *Server) Close() error {
 	s.mu.Lock()
-	s.over = true
+	s.closed = true
 	for sub := range s.subs {
 		sub.q.close()
 	}
 	s.mu.Unlock()
 	err := s.lis.Close()
-	over := time.AfterFunc(lastTime, s.stop)
+	over := time.AfterFunc(closeGrace, s.stop)
 	s.wg.Wait()
 	over.Stop()
 	s.stop()
-	s.seldom.LogUnreported(s.log)
+	s.logLimit.LogUnreported(s.log)
 	return err
 }
 

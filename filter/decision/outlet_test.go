@@ -18,24 +18,24 @@ func TestTheEndOfASlowReader(t *testing.T) {
 	var stats OutletStats
 	server, err := Listen("127.0.0.1:0", &stats, slog.New(slog.DiscardHandler))
 	must.OK(t, err)
-	ring, err := OpenRing(fmt.Sprintf("ringlet-test-end-%d", os.Getpid()), &stats, slog.New(slog.DiscardHandler))
+	buffer, err := OpenBuffer(fmt.Sprintf("ringlet-test-end-%d", os.Getpid()), &stats, slog.New(slog.DiscardHandler))
 	must.OK(t, err)
 	reads, writes := net.Pipe() // nothing of it is buffered
 	defer reads.Close()
 	sub := &subscriber{writes, newQueue()}
 	server.subs[sub] = true
 	server.wg.Go(func() { server.serve(sub) })
-	b, many := make([]byte, handMany*ResultSize), uint64(0)
+	b, many := make([]byte, maxBatch*ResultSize), uint64(0)
 	until := time.Now().Add(patiently.Long)
 	for stats.Untaken.Load() == 0 && time.Now().Before(until) { // until ring and queue are full
-		ring.Hand(b)
-		many += handMany
+		buffer.Publish(b)
+		many += maxBatch
 	}
-	must.OK(t, ring.Close())
+	must.OK(t, buffer.Close())
 	if got := stats.Handed.Load() + stats.Untaken.Load(); got != many {
 		t.Errorf("%d decisions of %d are accounted for", got, many)
 	}
-	server.Hand(b)
+	server.Publish(b)
 	must.OK(t, server.Close())
 	if stats.Slow.Load() != 1 {
 		t.Error("nobody is told that a subscriber was cut off")

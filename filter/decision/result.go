@@ -16,8 +16,8 @@ const ResultSize = 16
 // maxEvent is the first event number that a result has no room for: at 1 MHz after nine years.
 const maxEvent = 1 << 48
 
-// nobody is the builder of a decision that the decision unit made itself, after a time-out.
-const nobody uint16 = 0xffff
+// noBuilder is the builder of a decision that the decision unit made itself, after a time-out.
+const noBuilder uint16 = 0xffff
 
 // Void is the decision of a result that says there is no such event: its MEP ended before. It is never handed out.
 const Void filter.Decision = 0xff
@@ -29,16 +29,16 @@ type Result struct {
 	Decision filter.Decision
 	Epoch    uint8 // which life of the decision unit it is for
 	Score    uint16
-	// Took is a time in µs, MostTook for any longer one. Of a result: from the last byte of the event to the verdict. Of a
+	// Took is a time in µs, MaxTook for any longer one. Of a result: from the last byte of the event to the verdict. Of a
 	// decision: from when the decision unit knew of the event.
 	Took uint16
 }
 
-// MostTook stands, in Took, for all times that are as long or longer.
-const MostTook = 1<<16 - 1
+// MaxTook stands, in Took, for all times that are as long or longer.
+const MaxTook = 1<<16 - 1
 
-// tookOf makes a time fit.
-func tookOf(d time.Duration) uint16 { return uint16(min(max(d.Microseconds(), 0), MostTook)) }
+// tookMicros makes a time fit.
+func tookMicros(d time.Duration) uint16 { return uint16(min(max(d.Microseconds(), 0), MaxTook)) }
 
 // Errors of Parse, which a result may be wrong in.
 var (
@@ -83,7 +83,7 @@ func (r *Result) Parse(b []byte) error {
 // String is the result for people.
 func (r *Result) String() string {
 	by := fmt.Sprintf("builder unit %d", r.Builder)
-	if r.Builder == nobody {
+	if r.Builder == noBuilder {
 		by = "the decision unit"
 	}
 	what := r.Decision.String()

@@ -13,7 +13,7 @@ import (
 func someResults() []Result {
 	return []Result{
 		{Event: 1, Builder: 2, Decision: filter.Accepted, Epoch: 7, Score: 0x1234, Took: 10},
-		{Event: maxEvent - 1, Builder: nobody, Decision: filter.TimedOut, Took: MostTook},
+		{Event: maxEvent - 1, Builder: noBuilder, Decision: filter.TimedOut, Took: MaxTook},
 	}
 }
 
@@ -57,9 +57,9 @@ func TestTorn(t *testing.T) {
 
 func TestTook(t *testing.T) {
 	for d, want := range map[time.Duration]uint16{
-		-time.Second: 0, 1999 * time.Nanosecond: 1, 65534 * time.Microsecond: 65534, time.Hour: MostTook,
+		-time.Second: 0, 1999 * time.Nanosecond: 1, 65534 * time.Microsecond: 65534, time.Hour: MaxTook,
 	} {
-		if got := tookOf(d); got != want {
+		if got := tookMicros(d); got != want {
 			t.Errorf("%v is %d µs", d, got)
 		}
 	}
@@ -84,7 +84,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(b[:])
 	}
 	f.Add([]byte{})
-	core, err := coreOf(Config{Depth: 8, Builders: 3, Epoch: 7})
+	core, err := makeCore(Config{Depth: 8, Builders: 3, Epoch: 7})
 	if err != nil {
 		f.Fatal(err)
 	}

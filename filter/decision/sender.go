@@ -19,53 +19,53 @@ type Sender struct {
 	stop  context.CancelFunc
 	wg    sync.WaitGroup
 
-	mu  sync.Mutex // guards what follows
-	box *outbox
+	mu     sync.Mutex // guards what follows
+	outbox *outbox
 }
 
 // NewSender makes one for a builder unit. Next come Opened, and Judged for each verdict, then Flush and Close.
 func NewSender(builder int, write func(Write) error) *Sender {
-	s := &Sender{write: write, wake: make(chan struct{}, 1), box: newOutbox(builder)}
+	s := &Sender{write: write, wake: make(chan struct{}, 1), outbox: newOutbox(builder)}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.wg.Go(s.send)
 	return s
 }
 
-// Judged takes a verdict on n events from first on.
-func (s *Sender) Judged(first uint64, n int, v filter.Verdict, took time.Duration) {
+// AddVerdict takes a verdict on n events from first on.
+func (s *Sender) AddVerdict(first uint64, n int, v filter.Verdict, took time.Duration) {
 	s.mu.Lock()
-	s.box.add(first, n, v, took)
+	s.outbox.addVerdict(first, n, v, took)
 	s.mu.Unlock()
-	s.poke()
+	s.notify()
 }
 
-// Message takes one of the decision unit.
-func (s *Sender) Message(m Message) error {
+// HandleMessage takes one of the decision unit.
+func (s *Sender) HandleMessage(m Message) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	defer s.poke()
+	defer s.notify()
 	if m.Kind == KindOpen {
-		return s.box.open(m)
+		return s.outbox.openRing(m)
 	}
-	return s.box.credit(m)
+	return s.outbox.applyCredit(m)
 }
 
-// Lost takes that the decision unit is gone. Another may come.
-func (s *Sender) Lost() {
+// UnitLost takes that the decision unit is gone. Another may come.
+func (s *Sender) UnitLost() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.box.shut()
+	s.outbox.closeRing()
 }
 
-// Completed takes the outcome of a write.
-func (s *Sender) Completed(cookie uint64, err error) {
+// WriteCompleted takes the outcome of a write.
+func (s *Sender) WriteCompleted(cookie uint64, err error) {
 	s.mu.Lock()
-	s.box.completed(cookie, err)
+	s.outbox.writeCompleted(cookie, err)
 	s.mu.Unlock()
-	s.poke()
+	s.notify()
 }
 
-func (s *Sender) poke() {
+func (s *Sender) notify() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -81,14 +81,14 @@ func (s *Sender) send() {
 		}
 		for s.ctx.Err() == nil {
 			s.mu.Lock()
-			w, ok := s.box.next()
+			w, ok := s.outbox.nextWrite()
 			s.mu.Unlock()
 			if !ok {
 				break
 			}
 			if err := s.write(w); err != nil { // the link is over, and with it the decision unit
 				s.mu.Lock()
-				s.box.failed(w.Cookie)
+				s.outbox.writeFailed(w.Cookie)
 				s.mu.Unlock()
 			}
 		}
@@ -101,8 +101,8 @@ var errUnsent = errors.New("results did not reach the decision unit")
 func (s *Sender) Flush(ctx context.Context) error {
 	for {
 		s.mu.Lock()
-		idle := s.box.idle()
-		_, open := s.box.epoch()
+		idle := s.outbox.idle()
+		_, open := s.outbox.epoch()
 		s.mu.Unlock()
 		switch {
 		case idle:
@@ -124,12 +124,12 @@ func (s *Sender) Close() (written uint64) {
 	s.wg.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.box.close()
+	return s.outbox.close()
 }
 
 // Stats are the counters so far.
 func (s *Sender) Stats() OutboxStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.box.soFar()
+	return s.outbox.snapshot()
 }

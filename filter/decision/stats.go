@@ -4,28 +4,30 @@ import "ringlet/filter"
 
 // Stats counts what a core has done. Decisions and Void make up what is triggered, but for what is Pending.
 type Stats struct {
-	First      uint64  `kind:"level" help:"event that the decision unit decided first; more than 0 where it came back"`
-	Triggered  uint64  `count:"events_triggered" help:"events known to be triggered, from the first on, those that a short MEP lacks included"`
-	Decided    decided `count:"decisions_" help:"decisions handed out, by what they are"`
-	TimedOut   uint64  `count:"timed_out" help:"decisions made by the decision unit since no result came in time"`
-	Overrun    uint64  `help:"decisions made by it since too many later events were triggered: the unit was not deep enough"`
-	Unanswered uint64  `help:"decisions made by it at the end of the run, for events that nobody judged"`
-	Unsplit    uint64  `help:"decisions by a result whose time is in no part: the builder unit took 65 ms or more, which is all a result can say"`
-	Void       uint64  `help:"event numbers that no event has: their MEP was shorter"`
-	Pending    uint64  `kind:"level" help:"events that wait for their decision; 0 after a run"`
-	Depth      uint64  `kind:"level" help:"events that may wait for their decision"`
-	Results    byFate  `count:"results_" help:"results that came, by what became of them"`
+	First      uint64          `kind:"level" help:"event that the decision unit decided first; more than 0 where it came back"`
+	Triggered  uint64          `count:"events_triggered" help:"events known to be triggered, from the first on, those that a short MEP lacks included"`
+	Decided    countByDecision `count:"decisions_" help:"decisions handed out, by what they are"`
+	TimedOut   uint64          `count:"timed_out" help:"decisions made by the decision unit since no result came in time"`
+	Overrun    uint64          `help:"decisions made by it since too many later events were triggered: the unit was not deep enough"`
+	Unanswered uint64          `help:"decisions made by it at the end of the run, for events that nobody judged"`
+	Unsplit    uint64          `help:"decisions by a result whose time is in no part: the builder unit took 65 ms or more, which is all a result can say"`
+	Void       uint64          `help:"event numbers that no event has: their MEP was shorter"`
+	Pending    uint64          `kind:"level" help:"events that wait for their decision; 0 after a run"`
+	Depth      uint64          `kind:"level" help:"events that may wait for their decision"`
+	Results    countByFate     `count:"results_" help:"results that came, by what became of them"`
 }
 
-type decided [filter.Decisions]uint64
+type countByDecision [filter.Decisions]uint64
 
 // Kinds names the decisions.
-func (decided) Kinds() []string { return []string{"", "accepted", "rejected", "timed_out", "failed"} }
+func (countByDecision) Kinds() []string {
+	return []string{"", "accepted", "rejected", "timed_out", "failed"}
+}
 
-type byFate [fates]uint64
+type countByFate [numberOfFates]uint64
 
 // Kinds names what may become of a result.
-func (byFate) Kinds() []string {
+func (countByFate) Kinds() []string {
 	return []string{"taken", "late", "doubled", "ahead", "old_epoch", "stranger", "unmeant"}
 }
 

@@ -12,37 +12,37 @@ import (
 
 // The proof of a secret behind an outlet of decisions (docs/format/decision.md).
 const (
-	asksMark  = "RLDN" // the server's nonce follows
-	joinsMark = "RLDP" // the subscriber's nonce and proof follow
-	handsMark = "RLDS" // the server's proof follows, and then decisions
-	askSize   = len(asksMark) + secret.NonceSize
-	joinSize  = len(joinsMark) + secret.NonceSize + secret.ProofSize
-	proofTime = 5 * time.Second
+	challengeMark = "RLDN" // the server's nonce follows
+	proofMark     = "RLDP" // the subscriber's nonce and proof follow
+	acceptMark    = "RLDS" // the server's proof follows, and then decisions
+	challengeSize = len(challengeMark) + secret.NonceSize
+	proofSize     = len(proofMark) + secret.NonceSize + secret.ProofSize
+	proofTimeout  = 5 * time.Second
 )
 
 // errProof says that the other end has not the secret.
 var errProof = errors.New("the other end of the outlet of decisions does not prove that it has the secret")
 
-// authentic asks a subscriber for a proof, and gives the server's.
-func (s *Server) authentic(conn net.Conn) error {
+// authenticate asks a subscriber for a proof, and gives the server's.
+func (s *Server) authenticate(conn net.Conn) error {
 	defer context.AfterFunc(s.ctx, func() { _ = conn.Close() })()
-	if err := conn.SetDeadline(time.Now().Add(proofTime)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(proofTimeout)); err != nil {
 		return err
 	}
 	nonce := secret.Nonce()
-	if _, err := conn.Write(append([]byte(asksMark), nonce...)); err != nil {
+	if _, err := conn.Write(append([]byte(challengeMark), nonce...)); err != nil {
 		return err
 	}
-	var got [joinSize]byte
+	var got [proofSize]byte
 	if _, err := io.ReadFull(conn, got[:]); err != nil {
 		return err
 	}
-	own := got[len(joinsMark) : len(joinsMark)+secret.NonceSize]
-	want := append(append([]byte(joinsMark), own...), secret.Proof(s.secret, joinsMark, nonce, own)...)
+	peerNonce := got[len(proofMark) : len(proofMark)+secret.NonceSize]
+	want := append(append([]byte(proofMark), peerNonce...), secret.Proof(s.secret, proofMark, nonce, peerNonce)...)
 	if !secret.Equal(got[:], want) {
 		return errProof
 	}
-	if _, err := conn.Write(append([]byte(handsMark), secret.Proof(s.secret, handsMark, nonce, own)...)); err != nil {
+	if _, err := conn.Write(append([]byte(acceptMark), secret.Proof(s.secret, acceptMark, nonce, peerNonce)...)); err != nil {
 		return err
 	}
 	return conn.SetDeadline(time.Time{})

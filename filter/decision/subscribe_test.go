@@ -19,23 +19,23 @@ import (
 
 // proves is a subscriber's side, as docs/format/decision.md has it.
 func proves(conn io.ReadWriter, key []byte) error {
-	var asked [askSize]byte
-	if _, err := io.ReadFull(conn, asked[:]); err != nil {
+	var challenge [challengeSize]byte
+	if _, err := io.ReadFull(conn, challenge[:]); err != nil {
 		return err
 	}
-	if string(asked[:len(asksMark)]) != asksMark {
+	if string(challenge[:len(challengeMark)]) != challengeMark {
 		return errProof
 	}
-	nonce, own := asked[len(asksMark):], secret.Nonce()
-	say := append(append([]byte(joinsMark), own...), secret.Proof(key, joinsMark, nonce, own)...)
+	nonce, localNonce := challenge[len(challengeMark):], secret.Nonce()
+	say := append(append([]byte(proofMark), localNonce...), secret.Proof(key, proofMark, nonce, localNonce)...)
 	if _, err := conn.Write(say); err != nil {
 		return err
 	}
-	var got [len(handsMark) + secret.ProofSize]byte
+	var got [len(acceptMark) + secret.ProofSize]byte
 	if _, err := io.ReadFull(conn, got[:]); err != nil {
 		return err
 	}
-	if !secret.Equal(got[:], append([]byte(handsMark), secret.Proof(key, handsMark, nonce, own)...)) {
+	if !secret.Equal(got[:], append([]byte(acceptMark), secret.Proof(key, acceptMark, nonce, localNonce)...)) {
 		return errProof
 	}
 	return nil
@@ -65,11 +65,11 @@ func TestSubscribersProveTheSecret(t *testing.T) {
 		t.Error("another secret is taken")
 	}
 	replay := dial()
-	_, err = io.ReadFull(replay, make([]byte, askSize))
+	_, err = io.ReadFull(replay, make([]byte, challengeSize))
 	must.OK(t, err)
-	own := secret.Nonce()
-	forged := secret.Proof(key, joinsMark, make([]byte, secret.NonceSize), own)
-	_, err = replay.Write(append(append([]byte(joinsMark), own...), forged...))
+	peerNonce := secret.Nonce()
+	forged := secret.Proof(key, proofMark, make([]byte, secret.NonceSize), peerNonce)
+	_, err = replay.Write(append(append([]byte(proofMark), peerNonce...), forged...))
 	must.OK(t, err)
 	if b, _ := io.ReadAll(replay); len(b) > 0 {
 		t.Errorf("a proof for another nonce is answered with %q", b)
@@ -78,7 +78,7 @@ func TestSubscribersProveTheSecret(t *testing.T) {
 	for stats.Joined.Load() == 0 && t.Context().Err() == nil {
 		time.Sleep(time.Millisecond)
 	}
-	server.Hand(handed)
+	server.Publish(handed)
 	got := make([]byte, ResultSize)
 	if _, err := io.ReadFull(good, got); err != nil || !bytes.Equal(got, handed) {
 		t.Errorf("%q, %v", got, err)
@@ -115,14 +115,14 @@ func TestSilentStrangersKeepNoSubscriberOut(t *testing.T) {
 	began := time.Now()
 	good := dial()
 	must.OK(t, proves(good, []byte(strings.Repeat("s", 32))))
-	if took := time.Since(began); took >= proofTime {
+	if took := time.Since(began); took >= proofTimeout {
 		t.Errorf("it took %v, until strangers had no time left", took)
 	}
 	for until := time.Now().Add(patiently.Long); stats.Joined.Load() == 0 && time.Now().Before(until); {
 		time.Sleep(time.Millisecond)
 	}
 	strangers() // who has proven its secret makes no room
-	server.Hand(make([]byte, ResultSize))
+	server.Publish(make([]byte, ResultSize))
 	_, err = io.ReadFull(good, make([]byte, ResultSize))
 	must.OK(t, err)
 	must.OK(t, server.Close())

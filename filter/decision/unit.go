@@ -33,23 +33,23 @@ type Signaler interface {
 // An Outlet hands decisions on. Hand gets some in order, ResultSize bytes each, good until it returns; it must not
 // wait.
 type Outlet interface {
-	Hand(decisions []byte)
+	Publish(decisions []byte)
 }
 
 // UnitConfig is that of a Unit.
 type UnitConfig struct {
 	Core     Config // First and Builders are not asked for
-	Places   int    // of each lane: LanePlaces
+	Places   int    // of each lane: RingPlaces
 	Builders []int  // rank of each builder unit, by index
 	Readouts []int  // ranks of the readout units, which are told all decisions
 	Table    *shmem.Table
 	Segment  *shmem.Segment // SegmentSize bytes; the caller closes it after Close
 	Signaler Signaler
 	Outlets  []Outlet
-	// Back says that events were triggered before this unit was there. It begins with the event that is triggered next
+	// Rejoining says that events were triggered before this unit was there. It begins with the event that is triggered next
 	// after it has heard of one.
-	Back bool
-	Log  *slog.Logger
+	Rejoining bool
+	Log       *slog.Logger
 }
 
 // SegmentSize is how much memory the lanes of so many builder units need.
@@ -58,51 +58,51 @@ func SegmentSize(builders, places int) int { return builders * places * ResultSi
 // Unit is a decision unit.
 type Unit struct {
 	// immutable
-	cfg     UnitConfig
-	segment shmem.SegmentID
-	byRank  map[int]*lane
-	began   time.Time
-	ctx     context.Context
-	cancel  context.CancelFunc
-	wg      sync.WaitGroup
-	wake    chan struct{} // of one place: there may be something to decide
-	teller  *teller       // nil: there is nobody to tell
+	cfg       UnitConfig
+	segment   shmem.SegmentID
+	byRank    map[int]*resultRing
+	began     time.Time
+	ctx       context.Context
+	cancel    context.CancelFunc
+	wg        sync.WaitGroup
+	wake      chan struct{} // of one place: there may be something to decide
+	publisher *publisher    // nil: there is nobody to tell
 
-	strange atomic.Uint64
+	refused atomic.Uint64
 
 	mu                        sync.Mutex    // guards what follows
 	core                      *core         // nil: the unit came back, and does not know yet where to begin
 	peers                     map[int]*peer // by rank: who has something to tell
-	lost                      UnitStats
-	whole, building, ordering tally
+	ringStats                 UnitStats
+	total, building, ordering latencyTally
 	took                      *hdr.Histogram
 	message                   []byte // scratch
 }
 
 // peer is a node with units.
 type peer struct {
-	over    bool   // it has told all
+	ended   bool   // it has told all
 	results uint64 // that it wrote into its lane, once it is over
 }
 
-// lane is one builder unit's.
-type lane struct {
-	rank  int
-	index int
-	ref   shmem.Ref
-	mem   []byte
-	read  uint64 // results; guarded by the Unit's mu
-	told  uint64
+// resultRing is one builder unit's.
+type resultRing struct {
+	rank     int
+	index    int
+	ref      shmem.Ref
+	mem      []byte
+	read     uint64 // results; guarded by the Unit's mu
+	credited uint64
 }
 
 // UnitStats counts what a Unit has done beside its core.
 type UnitStats struct {
 	Stats
-	TellStats
+	DeliveryStats
 	Broken  uint64 `count:"results_broken" help:"results whose seal does not fit: overwritten while they were read"`
 	Foreign uint64 `count:"results_foreign" help:"results in the lane of a builder unit that are in another's name"`
 	Early   uint64 `count:"results_early" help:"results that came before a decision unit that is back knew where to begin"`
-	Strange uint64 `count:"messages_refused" help:"messages and writes that the decision unit could not use"`
+	Refused uint64 `count:"messages_refused" help:"messages and writes that the decision unit could not use"`
 }
 
 // NewUnit makes a decision unit and exports its lanes. Next come Greet for each rank that has units, once the unit can
@@ -112,48 +112,48 @@ func NewUnit(cfg UnitConfig) (*Unit, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	cfg.Core.Builders = len(cfg.Builders)
-	cfg.Core.complete()
+	cfg.Core.setDefaults()
 	if err := cfg.Core.check(); err != nil {
 		return nil, err
 	}
 	u := &Unit{
 		cfg:    cfg,
-		byRank: map[int]*lane{},
+		byRank: map[int]*resultRing{},
 		peers:  map[int]*peer{},
 		began:  time.Now(),
 		wake:   make(chan struct{}, 1),
-		took:   hdr.New(1, MostTook, 3),
+		took:   hdr.New(1, MaxTook, 3),
 	}
 	for _, t := range u.tallies() {
-		t.of = hdr.New(1, int64(time.Minute/time.Microsecond), 3)
+		t.histogram = hdr.New(1, int64(time.Minute/time.Microsecond), 3)
 	}
-	if !cfg.Back {
+	if !cfg.Rejoining {
 		if err := u.begin(0); err != nil {
 			return nil, err
 		}
 	}
-	if err := u.export(); err != nil {
+	if err := u.exportRings(); err != nil {
 		return nil, err
 	}
 	u.ctx, u.cancel = context.WithCancel(context.Background())
 	if len(cfg.Readouts) > 0 {
-		u.teller = startTeller(cfg.Core.Epoch, cfg.Signaler)
-		u.cfg.Outlets = append(slices.Clip(cfg.Outlets), u.teller)
+		u.publisher = startPublisher(cfg.Core.Epoch, cfg.Signaler)
+		u.cfg.Outlets = append(slices.Clip(cfg.Outlets), u.publisher)
 	}
-	u.wg.Go(u.pointer)
+	u.wg.Go(u.decideLoop)
 	return u, nil
 }
 
 // begin makes the core.
 func (u *Unit) begin(first uint64) (err error) {
 	cfg := u.cfg.Core
-	cfg.First, cfg.Decided = first, u.decided
-	u.core, err = coreOf(cfg)
+	cfg.First, cfg.OnDecision = first, u.recordLatency
+	u.core, err = makeCore(cfg)
 	return err
 }
 
-// export opens a lane to each builder unit.
-func (u *Unit) export() (err error) {
+// exportRings opens a lane to each builder unit.
+func (u *Unit) exportRings() (err error) {
 	size := u.cfg.Places * ResultSize
 	var rules []shmem.PageRule
 	for i, rank := range u.cfg.Builders {
@@ -165,35 +165,35 @@ func (u *Unit) export() (err error) {
 		})
 	}
 	if u.segment, err = u.cfg.Table.ExportSegment(u.cfg.Segment, rules...); err != nil {
-		return fmt.Errorf("exporting the lanes of the decision unit: %w", err)
+		return fmt.Errorf("exporting the result rings of the decision unit: %w", err)
 	}
 	for i, rank := range u.cfg.Builders {
-		l := &lane{rank: rank, index: i, mem: u.cfg.Segment.Bytes()[i*size : (i+1)*size]}
+		l := &resultRing{rank: rank, index: i, mem: u.cfg.Segment.Bytes()[i*size : (i+1)*size]}
 		l.ref, err = u.cfg.Table.Grant(shmem.Peer(rank), u.segment, i*size, size, shmem.AccessNwrite)
 		if err != nil {
-			return errors.Join(fmt.Errorf("granting a lane of the decision unit to rank %d: %w", rank, err), u.withdraw())
+			return errors.Join(fmt.Errorf("granting a result ring of the decision unit to rank %d: %w", rank, err), u.revokeRings())
 		}
 		u.byRank[rank] = l
 	}
 	return nil
 }
 
-func (u *Unit) withdraw() (err error) {
+func (u *Unit) revokeRings() (err error) {
 	for _, l := range u.byRank {
 		err = errors.Join(err, u.cfg.Table.Revoke(l.ref))
 	}
 	return errors.Join(err, u.cfg.Table.Withdraw(u.segment))
 }
 
-// Greet tells a rank that this unit is there. Until that rank is over or lost, the end waits for it. If it has a
+// Announce tells a rank that this unit is there. Until that rank is over or lost, the end waits for it. If it has a
 // readout unit, it is told decisions from the next one on.
-func (u *Unit) Greet(rank int) {
+func (u *Unit) Announce(rank int) {
 	u.mu.Lock()
 	u.peers[rank] = &peer{}
 	u.mu.Unlock()
 	reads := slices.Contains(u.cfg.Readouts, rank)
 	if reads {
-		u.teller.lose(rank) // the process that was there before
+		u.publisher.removeReader(rank) // the process that was there before
 	}
 	m := Message{Kind: KindOpen, Epoch: u.cfg.Core.Epoch}
 	if l := u.byRank[rank]; l != nil {
@@ -204,32 +204,32 @@ func (u *Unit) Greet(rank int) {
 		return
 	}
 	if reads {
-		u.teller.open(rank) // behind the greeting, on the same link
+		u.publisher.addReader(rank) // behind the greeting, on the same link
 	}
 }
 
 func (u *Unit) now() int64 { return int64(time.Since(u.began)) }
 
-// Message takes a message of a rank. An error says what was wrong with it; it had no effect.
-func (u *Unit) Message(rank int, b []byte) error {
+// HandleMessage takes a message of a rank. An error says what was wrong with it; it had no effect.
+func (u *Unit) HandleMessage(rank int, b []byte) error {
 	var m Message
 	err := m.Parse(b)
 	switch {
 	case err != nil:
-	case m.Kind == KindAsk:
-		u.Greet(rank)
+	case m.Kind == KindRequestOpen:
+		u.Announce(rank)
 		return nil
-	case m.Kind != KindTriggered && m.Kind != KindOver && m.Kind != KindHeard:
+	case m.Kind != KindTriggered && m.Kind != KindEnd && m.Kind != KindAck:
 		err = fmt.Errorf("%w: kind %d is not for a decision unit", ErrMessage, m.Kind)
 	case m.Epoch != u.cfg.Core.Epoch:
 		return nil // for the unit that was here before
-	case m.Kind == KindOver:
-		err = u.over(rank, m.Number)
+	case m.Kind == KindEnd:
+		err = u.endPeer(rank, m.Number)
 		if err == nil {
 			return nil
 		}
-	case m.Kind == KindHeard:
-		if u.teller != nil && u.teller.heard(rank, m.Number) {
+	case m.Kind == KindAck:
+		if u.publisher != nil && u.publisher.ackReader(rank, m.Number) {
 			return nil
 		}
 		err = fmt.Errorf("%w: %d messages heard, more than it was told", ErrMessage, m.Number)
@@ -237,7 +237,7 @@ func (u *Unit) Message(rank int, b []byte) error {
 		err = fmt.Errorf("%w: event %d cannot be triggered", ErrMessage, m.Number)
 	}
 	if err != nil {
-		u.strange.Add(1)
+		u.refused.Add(1)
 		return fmt.Errorf("from rank %d: %w", rank, err)
 	}
 	u.mu.Lock()
@@ -246,53 +246,53 @@ func (u *Unit) Message(rank int, b []byte) error {
 		err = u.begin(m.Number)
 	}
 	if err == nil && !u.core.triggered(m.Number, u.now()) {
-		u.strange.Add(1)
+		u.refused.Add(1)
 		err = fmt.Errorf("from rank %d: %w: event %d cannot be triggered, %d are", rank, ErrMessage, m.Number,
-			u.core.known.below)
+			u.core.triggeredTimes.below)
 	}
 	if err == nil {
-		u.poke()
+		u.notify()
 	}
 	return err
 }
 
-// over takes that a rank has told all, of which so many results are in its lane.
-func (u *Unit) over(rank int, results uint64) error {
+// endPeer takes that a rank has told all, of which so many results are in its lane.
+func (u *Unit) endPeer(rank int, results uint64) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	p := u.peers[rank]
 	if p == nil || results > 0 && u.byRank[rank] == nil {
 		return fmt.Errorf("%w: the end of who has nothing to tell", ErrMessage)
 	}
-	p.over, p.results = true, results
-	if u.teller != nil {
-		u.teller.end(rank)
+	p.ended, p.results = true, results
+	if u.publisher != nil {
+		u.publisher.endReader(rank)
 	}
 	return nil
 }
 
-// Lost takes that the link to a rank is down: it tells nothing more.
-func (u *Unit) Lost(rank int) {
-	if u.teller != nil {
-		u.teller.lose(rank)
+// RankLost takes that the link to a rank is down: it tells nothing more.
+func (u *Unit) RankLost(rank int) {
+	if u.publisher != nil {
+		u.publisher.removeReader(rank)
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.peers, rank)
 }
 
-// Owns says whether a write of a rank is into its lane.
-func (u *Unit) Owns(rank int, ref shmem.Ref) bool {
+// IsRingOf says whether a write of a rank is into its lane.
+func (u *Unit) IsRingOf(rank int, ref shmem.Ref) bool {
 	l := u.byRank[rank]
 	return l != nil && l.ref == ref
 }
 
-// Placed takes the notice that a rank has written into its lane.
-func (u *Unit) Placed(rank int, ref shmem.Ref, offset, length uint32) {
+// ResultsPlaced takes the notice that a rank has written into its lane.
+func (u *Unit) ResultsPlaced(rank int, ref shmem.Ref, offset, length uint32) {
 	l := u.byRank[rank]
 	if l == nil || ref != l.ref || offset%ResultSize != 0 || length%ResultSize != 0 ||
 		uint64(offset)+uint64(length) > uint64(len(l.mem)) {
-		u.strange.Add(1)
+		u.refused.Add(1)
 		return
 	}
 	u.mu.Lock()
@@ -304,39 +304,39 @@ func (u *Unit) Placed(rank int, ref shmem.Ref, offset, length uint32) {
 		copy(copied[:], l.mem[at:])
 		switch {
 		case r.Parse(copied[:]) != nil:
-			u.lost.Broken++
+			u.ringStats.Broken++
 		case u.core == nil:
-			u.lost.Early++
+			u.ringStats.Early++
 		case int(r.Builder) != l.index:
-			u.lost.Foreign++
-		case u.core.accept(&r, now) == Taken:
+			u.ringStats.Foreign++
+		case u.core.accept(&r, now) == FateUsed:
 			_ = u.took.RecordValue(int64(r.Took))
 		}
 	}
-	if l.read += uint64(length / ResultSize); l.read-l.told >= uint64(u.cfg.Places/4) {
-		l.told = l.read
+	if l.read += uint64(length / ResultSize); l.read-l.credited >= uint64(u.cfg.Places/4) {
+		l.credited = l.read
 		m := Message{Kind: KindCredit, Epoch: u.cfg.Core.Epoch, Number: l.read}
 		u.message = m.Append(u.message[:0])
 		_ = u.cfg.Signaler.Signal(rank, u.message) // to whom it cannot be told writes no more
 	}
-	u.poke()
+	u.notify()
 }
 
-func (u *Unit) poke() {
+func (u *Unit) notify() {
 	select {
 	case u.wake <- struct{}{}:
 	default:
 	}
 }
 
-// handMany is how many decisions leave together at most: 64 KiB of them.
-const handMany = 4096
+// maxBatch is how many decisions leave together at most: 64 KiB of them.
+const maxBatch = 4096
 
-// pointer decides, until the unit is closed and nothing is left.
-func (u *Unit) pointer() {
+// decideLoop decides, until the unit is closed and nothing is left.
+func (u *Unit) decideLoop() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	out, encoded := make([]Result, 0, handMany), make([]byte, handMany*ResultSize)
+	out, encoded := make([]Result, 0, maxBatch), make([]byte, maxBatch*ResultSize)
 	for {
 		over := u.ctx.Err() != nil
 		var due int64
@@ -347,10 +347,10 @@ func (u *Unit) pointer() {
 		}
 		if len(out) > 0 {
 			for _, o := range u.cfg.Outlets {
-				o.Hand(encoded[:len(out)*ResultSize])
+				o.Publish(encoded[:len(out)*ResultSize])
 			}
 		}
-		if len(out) == handMany {
+		if len(out) == maxBatch {
 			continue
 		}
 		if over {
@@ -383,17 +383,17 @@ func (u *Unit) step(out []Result) (_ []Result, due int64, waits bool) {
 	return out, due, waits
 }
 
-// lookEvery is how often a unit that ends looks whether it may.
-const lookEvery = 5 * time.Millisecond
+// drainPollInterval is how often a unit that ends looks whether it may.
+const drainPollInterval = 5 * time.Millisecond
 
 // End ends deciding: when every rank that was greeted is over or lost, what they wrote is read, and each event that was
 // triggered has its decision; or when ctx is done. Then those that have none get one. What comes afterwards is late,
 // and its lane bears it until Close.
 func (u *Unit) End(ctx context.Context) {
-	for !u.settled() && ctx.Err() == nil {
+	for !u.drained() && ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-		case <-time.After(lookEvery):
+		case <-time.After(drainPollInterval):
 		}
 	}
 	u.mu.Lock()
@@ -403,36 +403,36 @@ func (u *Unit) End(ctx context.Context) {
 	u.mu.Unlock()
 	u.cancel()
 	u.wg.Wait()
-	if u.teller != nil {
-		u.teller.close()
+	if u.publisher != nil {
+		u.publisher.close()
 	}
 }
 
 // Close takes the lanes back: nobody writes there any more. It is called once, after End.
-func (u *Unit) Close() error { return u.withdraw() }
+func (u *Unit) Close() error { return u.revokeRings() }
 
-func (u *Unit) settled() bool {
+func (u *Unit) drained() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for rank, p := range u.peers {
-		if l := u.byRank[rank]; !p.over || l != nil && l.read < p.results {
+		if l := u.byRank[rank]; !p.ended || l != nil && l.read < p.results {
 			return false
 		}
 	}
-	return u.core == nil || u.core.soFar().Pending == 0
+	return u.core == nil || u.core.snapshot().Pending == 0
 }
 
 // Stats are the counters so far.
 func (u *Unit) Stats() UnitStats {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	s := u.lost
+	s := u.ringStats
 	if u.core != nil {
-		s.Stats = u.core.soFar()
+		s.Stats = u.core.snapshot()
 	}
-	s.Strange = u.strange.Load()
-	if u.teller != nil {
-		s.TellStats = u.teller.stats()
+	s.Refused = u.refused.Load()
+	if u.publisher != nil {
+		s.DeliveryStats = u.publisher.stats()
 	}
 	return s
 }

@@ -25,7 +25,7 @@ type farm struct {
 	unit    *Unit
 	senders []*Sender
 
-	hears func(rank int, b []byte) // takes decisions that are told to a readout unit
+	onDecisions func(rank int, b []byte) // takes decisions that are told to a readout unit
 
 	mu      sync.Mutex
 	greeted map[int]int // by rank
@@ -33,8 +33,8 @@ type farm struct {
 
 // Signal is the decision unit's.
 func (f *farm) Signal(rank int, b []byte) error {
-	if KindOf(b) == KindDecided {
-		f.hears(rank, b)
+	if KindOf(b) == KindDecisions {
+		f.onDecisions(rank, b)
 		return nil
 	}
 	var m Message
@@ -49,7 +49,7 @@ func (f *farm) Signal(rank int, b []byte) error {
 	if rank > len(f.senders) {
 		return nil
 	}
-	return f.senders[rank-1].Message(m)
+	return f.senders[rank-1].HandleMessage(m)
 }
 
 func newFarm(t testing.TB, builders int, cfg UnitConfig) *farm {
@@ -59,7 +59,7 @@ func newFarm(t testing.TB, builders int, cfg UnitConfig) *farm {
 		t.Cleanup(func() { f.senders[i].Close() })
 		cfg.Builders = append(cfg.Builders, i+1)
 	}
-	cfg.Places, cfg.Table, cfg.Signaler = LanePlaces(1), f.table, f
+	cfg.Places, cfg.Table, cfg.Signaler = RingPlaces(1), f.table, f
 	var err error
 	name := fmt.Sprintf("ringlet-test-decision-%d-%d", os.Getpid(), time.Now().UnixNano())
 	if cfg.Segment, err = shmem.Create(name, SegmentSize(builders, cfg.Places)); err != nil {
@@ -70,13 +70,13 @@ func newFarm(t testing.TB, builders int, cfg UnitConfig) *farm {
 		t.Fatal(err)
 	}
 	for i := range builders {
-		f.unit.Greet(i + 1)
+		f.unit.Announce(i + 1)
 	}
-	if err := f.unit.Message(builders+1, (&Message{Kind: KindAsk}).Append(nil)); err != nil {
+	if err := f.unit.HandleMessage(builders+1, (&Message{Kind: KindRequestOpen}).Append(nil)); err != nil {
 		t.Fatal(err)
 	}
-	if !f.unit.Owns(1, f.unit.byRank[1].ref) || f.unit.Owns(0, f.unit.byRank[1].ref) {
-		t.Error("a lane is its builder unit's")
+	if !f.unit.IsRingOf(1, f.unit.byRank[1].ref) || f.unit.IsRingOf(0, f.unit.byRank[1].ref) {
+		t.Error("a result ring is its builder unit's")
 	}
 	return f
 }
@@ -88,15 +88,15 @@ func (f *farm) write(builder int, w Write) error {
 	}
 	copy(to, w.Data)
 	f.table.Release(w.Ref)
-	f.senders[builder].Completed(w.Cookie, nil)
-	f.unit.Placed(builder+1, w.Ref, w.Offset, uint32(len(w.Data)))
+	f.senders[builder].WriteCompleted(w.Cookie, nil)
+	f.unit.ResultsPlaced(builder+1, w.Ref, w.Offset, uint32(len(w.Data)))
 	return nil
 }
 
 // kept is an outlet that keeps what it gets.
 type kept struct{ all []Result }
 
-func (k *kept) Hand(b []byte) {
+func (k *kept) Publish(b []byte) {
 	for ; len(b) > 0; b = b[ResultSize:] {
 		var r Result
 		if err := r.Parse(b[:ResultSize]); err != nil {
@@ -116,15 +116,15 @@ func TestFarm(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := fmt.Sprintf("ringlet-test-decisions-%d", os.Getpid())
-	ring, err := OpenRing(name, &stats, slog.New(slog.DiscardHandler))
+	buffer, err := OpenBuffer(name, &stats, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	byTCP, byRing := subscribe(t, server), read(t, name)
+	byTCP, byBuffer := subscribe(t, server), read(t, name)
 	var out kept
 	f := newFarm(t, builders, UnitConfig{
 		Core:    Config{Depth: builders * each, Timeout: time.Second, Epoch: 9},
-		Outlets: []Outlet{&out, server, ring},
+		Outlets: []Outlet{&out, server, buffer},
 	})
 	if f.greeted[builders+1] != 1 || f.greeted[1] != 1 {
 		t.Error(f.greeted)
@@ -134,7 +134,7 @@ func TestFarm(t *testing.T) {
 		wg.Go(func() {
 			for k := uint64(i); k < builders*each; k += builders {
 				if k%1000 != 77 {
-					s.Judged(k, 1, filter.Verdict{Decision: filter.Rejected, Score: uint16(k)}, time.Microsecond)
+					s.AddVerdict(k, 1, filter.Verdict{Decision: filter.Rejected, Score: uint16(k)}, time.Microsecond)
 				}
 				if k%64 == 0 {
 					time.Sleep(10 * time.Microsecond) // what waits is bounded
@@ -142,7 +142,7 @@ func TestFarm(t *testing.T) {
 			}
 		})
 	}
-	if err := f.unit.Message(builders+1,
+	if err := f.unit.HandleMessage(builders+1,
 		(&Message{Kind: KindTriggered, Epoch: 9, Number: builders * each}).Append(nil)); err != nil {
 		t.Fatal(err)
 	}
@@ -152,12 +152,12 @@ func TestFarm(t *testing.T) {
 	if s.Decided[filter.Rejected] != builders*each*999/1000 || s.TimedOut != builders*each/1000 || s.Pending != 0 {
 		t.Errorf("%+v", s)
 	}
-	if err := errors.Join(server.Close(), ring.Close()); err != nil {
+	if err := errors.Join(server.Close(), buffer.Close()); err != nil {
 		t.Error(err)
 	}
 	var tcp kept
-	tcp.Hand(patiently.Receive(t, byTCP))
-	kept := patiently.Receive(t, byRing)
+	tcp.Publish(patiently.Receive(t, byTCP))
+	kept := patiently.Receive(t, byBuffer)
 	for what, all := range map[string][]Result{"here": out.all, "tcp": tcp.all, "buffer": kept.all} {
 		for i := range all {
 			if all[i].Event != uint64(i) || (all[i].Decision == filter.TimedOut) != (i%1000 == 77) {
@@ -172,8 +172,8 @@ func TestFarm(t *testing.T) {
 		t.Error(stats.Handed.Load(), stats.Untaken.Load(), stats.Slow.Load())
 	}
 	l := f.unit.Latency()
-	if l.Whole.TotalCount() != builders*each || l.Judging.Max() != 1 || l.Building.TotalCount() != builders*each*999/1000 {
-		t.Error(l.Whole.TotalCount(), l.Judging.Max(), l.Building.TotalCount())
+	if l.Total.TotalCount() != builders*each || l.Judging.Max() != 1 || l.Building.TotalCount() != builders*each*999/1000 {
+		t.Error(l.Total.TotalCount(), l.Judging.Max(), l.Building.TotalCount())
 	}
 }
 
@@ -198,8 +198,8 @@ func (f *farm) end(within time.Duration) {
 // over tells that a rank has told all.
 func (f *farm) over(rank int, results uint64) {
 	f.t.Helper()
-	m := Message{Kind: KindOver, Epoch: f.unit.cfg.Core.Epoch, Number: results}
-	if err := f.unit.Message(rank, m.Append(nil)); err != nil {
+	m := Message{Kind: KindEnd, Epoch: f.unit.cfg.Core.Epoch, Number: results}
+	if err := f.unit.HandleMessage(rank, m.Append(nil)); err != nil {
 		f.t.Error(err)
 	}
 }
@@ -209,7 +209,7 @@ func (f *farm) over(rank int, results uint64) {
 func TestEndWaitsForWhatIsOnItsWay(t *testing.T) {
 	f := newFarm(t, 2, UnitConfig{Core: Config{Epoch: 3, Timeout: time.Microsecond}})
 	m := Message{Kind: KindTriggered, Epoch: 3, Number: 10}
-	if err := f.unit.Message(3, m.Append(nil)); err != nil {
+	if err := f.unit.HandleMessage(3, m.Append(nil)); err != nil {
 		t.Fatal(err)
 	}
 	f.wait(func(s UnitStats) bool { return s.TimedOut == 10 })
@@ -223,25 +223,25 @@ func TestEndWaitsForWhatIsOnItsWay(t *testing.T) {
 		select {
 		case <-ended:
 			t.Fatal("it has ended, and ", why)
-		case <-time.After(3 * lookEvery):
+		case <-time.After(3 * drainPollInterval):
 		}
 	}
 	waits("nobody has told all")
 	f.over(3, 0)
-	f.unit.Lost(2)
+	f.unit.RankLost(2)
 	f.over(1, 4)
 	waits("four results of rank 1 have not come")
-	f.senders[0].Judged(0, 4, filter.Verdict{Decision: filter.Accepted}, 0)
+	f.senders[0].AddVerdict(0, 4, filter.Verdict{Decision: filter.Accepted}, 0)
 	patiently.Receive(t, ended)
-	if s := f.unit.Stats(); s.Results[Late] != 4 {
+	if s := f.unit.Stats(); s.Results[FateLate] != 4 {
 		t.Errorf("%+v", s)
 	}
 	for _, bad := range []struct {
 		rank    int
 		results uint64
 	}{{2, 0}, {7, 0}, {3, 1}} { // lost, unknown, without a lane
-		m := Message{Kind: KindOver, Epoch: 3, Number: bad.results}
-		if err := f.unit.Message(bad.rank, m.Append(nil)); err == nil {
+		m := Message{Kind: KindEnd, Epoch: 3, Number: bad.results}
+		if err := f.unit.HandleMessage(bad.rank, m.Append(nil)); err == nil {
 			t.Errorf("rank %d tells its end, with %d results", bad.rank, bad.results)
 		}
 	}
@@ -293,7 +293,7 @@ func read(t *testing.T, name string) <-chan *kept {
 			if e.Type != entryDecisions {
 				panic(e.Type)
 			}
-			k.Hand(e.Data)
+			k.Publish(e.Data)
 			if err := r.Ack(e); err != nil {
 				panic(err)
 			}
@@ -306,38 +306,38 @@ func read(t *testing.T, name string) <-chan *kept {
 func TestBack(t *testing.T) {
 	var out kept
 	f := newFarm(t, 1, UnitConfig{
-		Core:    Config{Epoch: 2, Timeout: time.Minute},
-		Outlets: []Outlet{&out},
-		Back:    true,
+		Core:      Config{Epoch: 2, Timeout: time.Minute},
+		Outlets:   []Outlet{&out},
+		Rejoining: true,
 	})
 	v := filter.Verdict{Decision: filter.Accepted}
-	f.senders[0].Judged(999, 1, v, 0) // nobody has said where to begin
+	f.senders[0].AddVerdict(999, 1, v, 0) // nobody has said where to begin
 	f.wait(func(s UnitStats) bool { return s.Early == 1 })
-	tell := func(below uint64) {
+	trigger := func(below uint64) {
 		m := Message{Kind: KindTriggered, Epoch: 2, Number: below}
-		if err := f.unit.Message(2, m.Append(nil)); err != nil {
+		if err := f.unit.HandleMessage(2, m.Append(nil)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	tell(1000)
-	f.senders[0].Judged(999, 2, v, 0)
-	f.wait(func(s UnitStats) bool { return s.Results[Late] == 1 && s.Decisions() == 1 })
-	f.unit.Placed(7, shmem.Ref{}, 0, 16)
+	trigger(1000)
+	f.senders[0].AddVerdict(999, 2, v, 0)
+	f.wait(func(s UnitStats) bool { return s.Results[FateLate] == 1 && s.Decisions() == 1 })
+	f.unit.ResultsPlaced(7, shmem.Ref{}, 0, 16)
 	for _, bad := range [][]byte{
 		nil,
 		(&Message{Kind: KindCredit, Epoch: 2}).Append(nil),
 		(&Message{Kind: KindTriggered, Epoch: 2, Number: maxEvent + 1}).Append(nil),
 		(&Message{Kind: KindTriggered, Epoch: 2, Number: maxEvent}).Append(nil), // it would decide for weeks
 	} {
-		if err := f.unit.Message(2, bad); err == nil {
+		if err := f.unit.HandleMessage(2, bad); err == nil {
 			t.Errorf("% x is used", bad)
 		}
 	}
-	if err := f.unit.Message(2, (&Message{Kind: KindTriggered, Epoch: 1, Number: 1 << 40}).Append(nil)); err != nil {
+	if err := f.unit.HandleMessage(2, (&Message{Kind: KindTriggered, Epoch: 1, Number: 1 << 40}).Append(nil)); err != nil {
 		t.Error(err)
 	}
 	f.end(time.Second)
-	if s := f.unit.Stats(); s.First != 1000 || s.Triggered != 1 || s.Strange != 5 || len(out.all) != 1 {
+	if s := f.unit.Stats(); s.First != 1000 || s.Triggered != 1 || s.Refused != 5 || len(out.all) != 1 {
 		t.Errorf("%+v, %v", s, out.all)
 	}
 }
@@ -360,24 +360,24 @@ func TestLost(t *testing.T) {
 		if fail {
 			return gone
 		}
-		s.Completed(w.Cookie, nil)
+		s.WriteCompleted(w.Cookie, nil)
 		return nil
 	})
 	defer s.Close()
 	v := filter.Verdict{Decision: filter.Accepted}
-	s.Judged(0, 10, v, 0)
-	if err := s.Message(open(1, 100)); err != nil {
+	s.AddVerdict(0, 10, v, 0)
+	if err := s.HandleMessage(open(1, 100)); err != nil {
 		t.Fatal(err)
 	}
-	patiently.Until(t, "ten verdicts are unheard", func() bool { return s.Stats().Unheard == 10 })
-	s.Judged(10, 10, v, 0)
+	patiently.Until(t, "ten verdicts are not acknowledged", func() bool { return s.Stats().Unacked == 10 })
+	s.AddVerdict(10, 10, v, 0)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
 	if err := s.Flush(ctx); err == nil {
 		t.Error("flushed to nobody")
 	}
 	fail = false
-	if err := s.Message(open(2, 100)); err != nil {
+	if err := s.HandleMessage(open(2, 100)); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Flush(context.Background()); err != nil {
@@ -397,19 +397,19 @@ func TestSlow(t *testing.T) {
 	}
 	conn := dial(t, server)
 	defer func() { _ = conn.Close() }()
-	ring, err := OpenRing(fmt.Sprintf("ringlet-test-slow-%d", os.Getpid()), &stats, slog.New(slog.DiscardHandler))
+	buffer, err := OpenBuffer(fmt.Sprintf("ringlet-test-slow-%d", os.Getpid()), &stats, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	batch := make([]byte, handMany*ResultSize)
+	batch := make([]byte, maxBatch*ResultSize)
 	for i := 0; stats.Slow.Load() == 0 || stats.Untaken.Load() == 0; i++ {
-		server.Hand(batch)
-		ring.Hand(batch)
+		server.Publish(batch)
+		buffer.Publish(batch)
 		if i > 1e5 {
 			t.Fatal("never slow")
 		}
 	}
-	if err := errors.Join(server.Close(), ring.Close()); err != nil {
+	if err := errors.Join(server.Close(), buffer.Close()); err != nil {
 		t.Error(err)
 	}
 }

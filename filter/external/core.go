@@ -17,113 +17,113 @@ import (
 //
 // A case is in one place: with the core between hand and one of the others, which return it once.
 
-// depth is how many MEPs a process may have: so many that it need not wait for the next one while the builder unit's
+// maxCases is how many MEPs a process may have: so many that it need not wait for the next one while the builder unit's
 // goroutine is asleep, which takes some 50 µs.
-const depth = 16
+const maxCases = 16
 
-// remembered is how many MEPs that a process has done with are known, to tell an answer that comes twice from one that
+// maxPast is how many MEPs that a process has done with are known, to tell an answer that comes twice from one that
 // nobody asked for.
-const remembered = 64
+const maxPast = 64
 
-// mostReturns bounds how often a MEP is given back. A process that takes MEPs and leaves, over and over, could keep
+// maxReturns bounds how often a MEP is given back. A process that takes MEPs and leaves, over and over, could keep
 // them from the output for good otherwise.
-const mostReturns = 8
+const maxReturns = 8
 
 // core is what a builder unit knows of one process.
 type core struct {
 	deadline time.Duration // for one event; immutable
 
-	held  []held    // with the process, in the order in which it got them
-	since time.Time // from when on the event at hand counts
-	owed  []span    // given up, and the process may still answer
-	past  [remembered]span
-	next  int // of past, to be overwritten
+	cases   []heldCase // with the process, in the order in which it got them
+	since   time.Time  // from when on the event at hand counts
+	overdue []span     // given up, and the process may still answer
+	past    [maxPast]span
+	next    int // of past, to be overwritten
 
 	judging, longest time.Duration
-	count            [answers]uint64
+	count            [numberOfAnswers]uint64
 }
 
-// held is a case with the process.
-type held struct {
+// heldCase is a case with the process.
+type heldCase struct {
 	*filter.Case
-	left int // events without an answer
+	unanswered int // events without an answer
 }
 
 // span is events in a row of which so many have no answer.
 type span struct {
-	first uint64
-	n     int
-	left  int
+	first      uint64
+	n          int
+	unanswered int
 }
 
-func (s *span) has(event uint64) bool { return event-s.first < uint64(s.n) }
+func (s *span) contains(event uint64) bool { return event-s.first < uint64(s.n) }
 
 // answer numbers what an answer can be.
 type answer int
 
 const (
-	taken   answer = iota // it is the verdict of an event
-	late                  // the event has passed by time-out, or is with another process
-	doubled               // the event has an answer
-	unasked               // the process does not have the event
-	invalid               // its 16 bytes are no result of that event
+	answerUsed    answer = iota // it is the verdict of an event
+	answerLate                  // the event has passed by time-out, or is with another process
+	answerDoubled               // the event has an answer
+	answerUnasked               // the process does not have the event
+	answerInvalid               // its 16 bytes are no result of that event
 
-	answers = int(invalid) + 1
+	numberOfAnswers = int(answerInvalid) + 1
 )
 
 // idle says that the process has nothing to do.
-func (c *core) idle() bool { return len(c.held) == 0 }
+func (c *core) idle() bool { return len(c.cases) == 0 }
 
 // behind says that the process has not answered what it was given up on.
-func (c *core) behind() bool { return len(c.owed) > 0 }
+func (c *core) behind() bool { return len(c.overdue) > 0 }
 
 // ready says that it may be handed a case.
-func (c *core) ready() bool { return len(c.held) < depth && !c.behind() }
+func (c *core) ready() bool { return len(c.cases) < maxCases && !c.behind() }
 
-// hand takes that the process has a case from now on. Its entry may be read by nobody else any more.
-func (c *core) hand(one *filter.Case, now time.Time) {
+// assign takes that the process has a case from now on. Its entry may be read by nobody else any more.
+func (c *core) assign(one *filter.Case, now time.Time) {
 	if c.idle() {
 		c.since = now
 	}
-	c.held = append(c.held, held{one, one.Events})
+	c.cases = append(c.cases, heldCase{one, one.Events})
 }
 
 // due is when the event at hand is too late. The process must not be idle.
 func (c *core) due() time.Time { return c.since.Add(c.deadline) }
 
 // answer takes 16 bytes about an event, and returns its case if that was the last one it waited for.
-func (c *core) answer(event uint64, b []byte, now time.Time) (settled *filter.Case, what answer) {
+func (c *core) answer(event uint64, b []byte, now time.Time) (finished *filter.Case, what answer) {
 	v, ok := verdictOf(event, b)
 	if !ok {
-		c.count[invalid]++
-		return nil, invalid
+		c.count[answerInvalid]++
+		return nil, answerInvalid
 	}
-	what = unasked
-	for i := range c.held {
-		h := &c.held[i]
+	what = answerUnasked
+	for i := range c.cases {
+		h := &c.cases[i]
 		if event-h.First >= uint64(h.Events) {
 			continue
 		}
 		at := &h.Verdicts[event-h.First]
 		if at.Decision != 0 {
-			what = doubled
+			what = answerDoubled
 			continue
 		}
 		*at = v
 		if i == 0 { // else it skips events, and could keep them for good
-			c.took(now)
+			c.recordTime(now)
 		}
-		c.count[taken]++
-		if h.left--; h.left > 0 {
-			return nil, taken
+		c.count[answerUsed]++
+		if h.unanswered--; h.unanswered > 0 {
+			return nil, answerUsed
 		}
-		settled = h.Case
+		finished = h.Case
 		c.remember(span{h.First, h.Events, 0})
 		c.drop(i)
-		return settled, taken
+		return finished, answerUsed
 	}
-	if what == unasked {
-		what = c.recall(event)
+	if what == answerUnasked {
+		what = c.classifyUnheld(event)
 	}
 	c.count[what]++
 	return nil, what
@@ -140,81 +140,81 @@ func verdictOf(event uint64, b []byte) (v filter.Verdict, ok bool) {
 	return v, v.Decision == filter.Accepted || v.Decision == filter.Rejected || v.Decision == filter.Failed
 }
 
-// took counts the time of the event that was answered now; the next one counts from now on.
-func (c *core) took(now time.Time) {
+// recordTime counts the time of the event that was answered now; the next one counts from now on.
+func (c *core) recordTime(now time.Time) {
 	d := max(now.Sub(c.since), 0)
 	c.judging += d
 	c.longest = max(c.longest, d)
 	c.since = now
 }
 
-// recall says what an answer is about an event that the process does not have.
-func (c *core) recall(event uint64) answer {
-	for i := range c.owed {
-		s := &c.owed[i]
-		if !s.has(event) {
+// classifyUnheld says what an answer is about an event that the process does not have.
+func (c *core) classifyUnheld(event uint64) answer {
+	for i := range c.overdue {
+		s := &c.overdue[i]
+		if !s.contains(event) {
 			continue
 		}
-		if s.left--; s.left == 0 {
+		if s.unanswered--; s.unanswered == 0 {
 			c.remember(*s)
-			c.owed = append(c.owed[:i], c.owed[i+1:]...)
+			c.overdue = append(c.overdue[:i], c.overdue[i+1:]...)
 		}
-		return late
+		return answerLate
 	}
 	for i := range c.past {
-		if c.past[i].has(event) {
-			return doubled
+		if c.past[i].contains(event) {
+			return answerDoubled
 		}
 	}
-	return unasked
+	return answerUnasked
 }
 
 func (c *core) remember(s span) {
 	c.past[c.next] = s
-	c.next = (c.next + 1) % remembered
+	c.next = (c.next + 1) % maxPast
 }
 
 // drop forgets case i.
 func (c *core) drop(i int) {
-	c.held[i] = held{}
-	c.held = append(c.held[:i], c.held[i+1:]...)
+	c.cases[i] = heldCase{}
+	c.cases = append(c.cases[:i], c.cases[i+1:]...)
 }
 
 // expire gives up on the process for now, if its event at hand is too late: its case is settled, the others are
 // appended to back.
-func (c *core) expire(now time.Time, back []*filter.Case) (settled *filter.Case, _ []*filter.Case) {
+func (c *core) expire(now time.Time, back []*filter.Case) (finished *filter.Case, _ []*filter.Case) {
 	if c.idle() || !now.After(c.due()) {
 		return nil, back
 	}
-	for i := range c.held {
-		h := &c.held[i]
-		c.owed = append(c.owed, span{h.First, h.Events, h.left})
+	for i := range c.cases {
+		h := &c.cases[i]
+		c.overdue = append(c.overdue, span{h.First, h.Events, h.unanswered})
 	}
-	c.took(now)
-	return c.leave(filter.TimedOut, back)
+	c.recordTime(now)
+	return c.release(filter.TimedOut, back)
 }
 
-// leave settles the first case, the events of which that have no answer get that decision, and appends the others to
+// release settles the first case, the events of which that have no answer get that decision, and appends the others to
 // back. Decision 0: the first one is given back, too.
-func (c *core) leave(d filter.Decision, back []*filter.Case) (settled *filter.Case, _ []*filter.Case) {
-	for i := range c.held {
-		one := c.held[i].Case
-		c.held[i] = held{}
+func (c *core) release(d filter.Decision, back []*filter.Case) (finished *filter.Case, _ []*filter.Case) {
+	for i := range c.cases {
+		one := c.cases[i].Case
+		c.cases[i] = heldCase{}
 		if i == 0 && d != 0 {
-			complete(one, d)
-			settled = one
+			fillMissing(one, d)
+			finished = one
 			continue
 		}
 		clear(one.Verdicts)
-		one.Returned++
+		one.Returns++
 		back = append(back, one)
 	}
-	c.held = c.held[:0]
-	return settled, back
+	c.cases = c.cases[:0]
+	return finished, back
 }
 
-// complete gives a decision to the events of a case that have none.
-func complete(one *filter.Case, d filter.Decision) {
+// fillMissing gives a decision to the events of a case that have none.
+func fillMissing(one *filter.Case, d filter.Decision) {
 	for i := range one.Verdicts {
 		if one.Verdicts[i].Decision == 0 {
 			one.Verdicts[i] = filter.Verdict{Decision: d}

@@ -35,8 +35,8 @@ func TestModel(t *testing.T) {
 		now := time.Unix(1000, 0)
 		c := core{deadline: 10 * time.Millisecond}
 		with, first := map[uint64]filter.Verdict{}, map[*filter.Case]bool{} // verdicts of events; cases in hand
-		next, given := uint64(0), uint64(0)
-		settle := func(t *rapid.T, one *filter.Case) {
+		next, assigned := uint64(0), uint64(0)
+		finish := func(t *rapid.T, one *filter.Case) {
 			if one == nil {
 				return
 			}
@@ -45,8 +45,8 @@ func TestModel(t *testing.T) {
 			}
 			delete(first, one)
 			for i, v := range one.Verdicts {
-				want, told := with[one.First+uint64(i)]
-				if told && v != want || !told && (v.Decision != filter.TimedOut && v.Decision != filter.Failed) {
+				want, known := with[one.First+uint64(i)]
+				if known && v != want || !known && (v.Decision != filter.TimedOut && v.Decision != filter.Failed) {
 					t.Fatalf("event %d: %+v, told %+v", one.First+uint64(i), v, want)
 				}
 			}
@@ -68,7 +68,7 @@ func TestModel(t *testing.T) {
 				one := caseOf(next, n)
 				next += uint64(n)
 				first[one] = true
-				c.hand(one, now)
+				c.assign(one, now)
 			},
 			"answer": func(t *rapid.T) {
 				event := rapid.Uint64Range(0, next+2).Draw(t, "event")
@@ -77,21 +77,21 @@ func TestModel(t *testing.T) {
 				if rapid.Bool().Draw(t, "harm") {
 					b = rapid.SliceOfN(rapid.Byte(), 0, 20).Draw(t, "bytes")
 				}
-				settled, what := c.answer(event, b, now)
-				given++
-				if what == taken {
+				finished, what := c.answer(event, b, now)
+				assigned++
+				if what == answerUsed {
 					if _, twice := with[event]; twice {
 						t.Fatalf("event %d was taken twice", event)
 					}
 					with[event] = filter.Verdict{Decision: d, Score: 7}
 				}
-				settle(t, settled)
+				finish(t, finished)
 			},
 			"time": func(t *rapid.T) {
 				now = now.Add(time.Duration(rapid.IntRange(0, 15).Draw(t, "ms")) * time.Millisecond)
-				had := len(c.held)
-				settled, back := c.expire(now, nil)
-				if settled == nil && len(back) > 0 || settled != nil && len(back) != had-1 {
+				had := len(c.cases)
+				finished, back := c.expire(now, nil)
+				if finished == nil && len(back) > 0 || finished != nil && len(back) != had-1 {
 					t.Fatal("not all came back")
 				}
 				for _, one := range back {
@@ -99,24 +99,24 @@ func TestModel(t *testing.T) {
 						delete(with, one.First+uint64(i))
 					}
 				}
-				settle(t, settled)
+				finish(t, finished)
 				giveBack(t, back)
 			},
 			"": func(t *rapid.T) {
-				if c.idle() != (len(first) == 0) || len(c.held) != len(first) || c.behind() && !c.idle() {
-					t.Fatalf("%d held, %d in hand", len(c.held), len(first))
+				if c.idle() != (len(first) == 0) || len(c.cases) != len(first) || c.behind() && !c.idle() {
+					t.Fatalf("%d held, %d in hand", len(c.cases), len(first))
 				}
 				sum := uint64(0)
 				for _, n := range c.count {
 					sum += n
 				}
-				if sum != given {
-					t.Fatalf("%d answers, %d counted", given, sum)
+				if sum != assigned {
+					t.Fatalf("%d answers, %d counted", assigned, sum)
 				}
 			},
 		})
-		settled, back := c.leave(filter.Failed, nil)
-		settle(t, settled)
+		finished, back := c.release(filter.Failed, nil)
+		finish(t, finished)
 		giveBack(t, back)
 		if len(first) != 0 {
 			t.Fatalf("%d cases are left", len(first))
@@ -129,31 +129,31 @@ func TestWhatAnAnswerIs(t *testing.T) {
 	now := time.Unix(1000, 0)
 	c := core{deadline: 10 * time.Millisecond}
 	a, b := caseOf(100, 2), caseOf(102, 1)
-	c.hand(a, now)
-	c.hand(b, now)
-	step := func(event uint64, bytes []byte, want answer, settles *filter.Case) {
+	c.assign(a, now)
+	c.assign(b, now)
+	step := func(event uint64, bytes []byte, want answer, finishes *filter.Case) {
 		t.Helper()
-		settled, what := c.answer(event, bytes, now)
-		if what != want || settled != settles {
-			t.Errorf("event %d: %d, and %d is expected; settled %v", event, what, want, settled)
+		finished, what := c.answer(event, bytes, now)
+		if what != want || finished != finishes {
+			t.Errorf("event %d: %d, and %d is expected; finished %v", event, what, want, finished)
 		}
 	}
 	accept := func(event uint64) []byte { return resultOf(event, filter.Accepted, 1) }
-	step(100, accept(100), taken, nil)
-	step(100, accept(100), doubled, nil)
-	step(101, accept(100), invalid, nil)                       // of another event
-	step(101, resultOf(101, filter.TimedOut, 0), invalid, nil) // not the process's to say
-	step(101, append(accept(101)[:15], 0xFF), invalid, nil)    // of broken bytes
-	step(99, accept(99), unasked, nil)
-	step(101, resultOf(101, filter.Rejected, 2), taken, a)
-	step(101, accept(101), doubled, nil)
+	step(100, accept(100), answerUsed, nil)
+	step(100, accept(100), answerDoubled, nil)
+	step(101, accept(100), answerInvalid, nil)                       // of another event
+	step(101, resultOf(101, filter.TimedOut, 0), answerInvalid, nil) // not the process's to say
+	step(101, append(accept(101)[:15], 0xFF), answerInvalid, nil)    // of broken bytes
+	step(99, accept(99), answerUnasked, nil)
+	step(101, resultOf(101, filter.Rejected, 2), answerUsed, a)
+	step(101, accept(101), answerDoubled, nil)
 	now = now.Add(11 * time.Millisecond)
-	settled, back := c.expire(now, nil)
-	if settled != b || len(back) != 0 || !c.behind() || c.ready() || b.Verdicts[0].Decision != filter.TimedOut {
-		t.Fatalf("%v %v", settled, back)
+	finished, back := c.expire(now, nil)
+	if finished != b || len(back) != 0 || !c.behind() || c.ready() || b.Verdicts[0].Decision != filter.TimedOut {
+		t.Fatalf("%v %v", finished, back)
 	}
-	step(102, accept(102), late, nil)
-	step(102, accept(102), doubled, nil)
+	step(102, accept(102), answerLate, nil)
+	step(102, accept(102), answerDoubled, nil)
 	if c.behind() || !c.ready() {
 		t.Error("it has answered all, and is behind")
 	}
@@ -166,16 +166,16 @@ func TestWhatAnAnswerIs(t *testing.T) {
 func TestTheClockOfAnEvent(t *testing.T) {
 	now := time.Unix(1000, 0)
 	c := core{deadline: 10 * time.Millisecond}
-	for k := range uint64(depth) {
-		c.hand(caseOf(k, 1), now)
+	for k := range uint64(maxCases) {
+		c.assign(caseOf(k, 1), now)
 	}
-	for k := range uint64(depth) {
+	for k := range uint64(maxCases) {
 		now = now.Add(9 * time.Millisecond)
-		if settled, _ := c.expire(now, nil); settled != nil {
+		if finished, _ := c.expire(now, nil); finished != nil {
 			t.Fatalf("event %d is late", k)
 		}
 		_, what := c.answer(k, resultOf(k, filter.Accepted, 0), now)
-		if what != taken {
+		if what != answerUsed {
 			t.Fatal(what)
 		}
 	}
@@ -185,11 +185,11 @@ func TestNoAllocations(t *testing.T) {
 	now := time.Unix(1000, 0)
 	c := core{deadline: time.Second}
 	one, b := caseOf(5, 1), resultOf(5, filter.Accepted, 0)
-	c.hand(one, now)
+	c.assign(one, now)
 	if n := testing.AllocsPerRun(1000, func() {
 		_, _ = c.answer(5, b, now)
 		one.Verdicts[0] = filter.Verdict{}
-		c.hand(one, now)
+		c.assign(one, now)
 	}); n != 0 {
 		t.Errorf("%v allocations an event", n)
 	}

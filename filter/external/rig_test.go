@@ -59,7 +59,7 @@ func entryOf(t must.TB, p *pattern.Pattern, mep, first uint64, n int) []byte {
 
 // desk is a panel that serves, and what it gave back.
 type desk struct {
-	*Panel
+	*Pool
 	t     *testing.T
 	log   *logged.Buffer
 	cases chan *filter.Case
@@ -89,7 +89,7 @@ func openAs(t *testing.T, name string, deadline time.Duration, jobs int) *desk {
 		p:     testPattern(t),
 		got:   map[uint64]filter.Verdict{},
 	}
-	d.Panel = New(Config{
+	d.Pool = New(Config{
 		Name:     name,
 		Builder:  3,
 		Run:      9,
@@ -101,7 +101,7 @@ func openAs(t *testing.T, name string, deadline time.Duration, jobs int) *desk {
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		d.Serve(ctx, d.cases, d.settle)
+		d.Serve(ctx, d.cases, d.finish)
 	}()
 	d.stop = sync.OnceFunc(func() {
 		cancel()
@@ -111,7 +111,7 @@ func openAs(t *testing.T, name string, deadline time.Duration, jobs int) *desk {
 	return d
 }
 
-func (d *desk) settle(c *filter.Case) {
+func (d *desk) finish(c *filter.Case) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i, v := range c.Verdicts {
@@ -184,8 +184,8 @@ func (d *desk) attach() *client {
 	d.t.Helper()
 	c := &client{t: d.t}
 	until(d.t, "a place", func() bool {
-		for i := range lanes {
-			if c.tryAttach(d.lane(i)) {
+		for i := range maxWorkers {
+			if c.tryAttach(d.workerName(i)) {
 				return true
 			}
 		}
@@ -195,8 +195,10 @@ func (d *desk) attach() *client {
 	return c
 }
 
-// lane is the name of one.
-func (d *desk) lane(i int) string { return fmt.Sprintf("%s%s-3-%d", segmentPrefix, d.cfg.Name, i) }
+// workerName is the name of one.
+func (d *desk) workerName(i int) string {
+	return fmt.Sprintf("%s%s-3-%d", segmentPrefix, d.cfg.Name, i)
+}
 
 func (c *client) tryAttach(name string) bool {
 	seg, err := shmem.Open(name + answersSuffix)

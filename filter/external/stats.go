@@ -6,7 +6,7 @@ import "time"
 type Stats struct {
 	Processes  int    `count:"filter_processes" kind:"level" help:"filter processes that are there now"`
 	Came       uint64 `count:"filter_processes_came" help:"filter processes that came"`
-	Left       uint64 `count:"filter_processes_left" help:"filter processes that left in good order"`
+	Exited     uint64 `count:"filter_processes_left" help:"filter processes that left in good order"`
 	Crashed    uint64 `count:"filter_processes_crashed" help:"filter processes that died"`
 	Hung       uint64 `count:"filter_processes_hung" help:"filter processes dismissed for not answering"`
 	Broken     uint64 `count:"filter_processes_broken" help:"filter processes dismissed for what stood in their memory"`
@@ -21,37 +21,37 @@ type Stats struct {
 
 // counts are the counters as they are counted.
 type counts struct {
-	processes                         int
-	came, left, crashed, hung, broken uint64
-	unattended, returned              uint64
-	answers                           [answers]uint64
-	judging, longest                  time.Duration
+	processes                           int
+	came, exited, crashed, hung, broken uint64
+	unattended, returned                uint64
+	answers                             [numberOfAnswers]uint64
+	judging, longest                    time.Duration
 }
 
 // Stats reads the counters, from any goroutine.
-func (p *Panel) Stats() Stats {
+func (p *Pool) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := &p.count
 	return Stats{
 		Processes:  c.processes,
 		Came:       c.came,
-		Left:       c.left,
+		Exited:     c.exited,
 		Crashed:    c.crashed,
 		Hung:       c.hung,
 		Broken:     c.broken,
-		Answers:    c.answers[taken],
-		Late:       c.answers[late],
-		Doubled:    c.answers[doubled],
-		Unasked:    c.answers[unasked],
-		Invalid:    c.answers[invalid],
+		Answers:    c.answers[answerUsed],
+		Late:       c.answers[answerLate],
+		Doubled:    c.answers[answerDoubled],
+		Unasked:    c.answers[answerUnasked],
+		Invalid:    c.answers[answerInvalid],
 		Unattended: c.unattended,
 		Returned:   c.returned,
 	}
 }
 
 // Times are how long processes had events in hand, of all together and at most.
-func (p *Panel) Times() (judging, longest time.Duration) {
+func (p *Pool) Times() (judging, longest time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.count.judging, p.count.longest
@@ -64,5 +64,5 @@ func (c *counts) add(from *core) {
 	}
 	c.judging += from.judging
 	c.longest = max(c.longest, from.longest)
-	from.count, from.judging, from.longest = [answers]uint64{}, 0, 0
+	from.count, from.judging, from.longest = [numberOfAnswers]uint64{}, 0, 0
 }

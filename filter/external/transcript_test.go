@@ -28,7 +28,7 @@ type player struct {
 }
 
 // named are the words for what an answer was.
-var named = [...]string{taken: "taken", late: "late", doubled: "doubled", unasked: "unasked", invalid: "invalid"}
+var named = [...]string{answerUsed: "taken", answerLate: "late", answerDoubled: "doubled", answerUnasked: "unasked", answerInvalid: "invalid"}
 
 func (p *player) say(w []string) string {
 	switch w[0] {
@@ -37,11 +37,11 @@ func (p *player) say(w []string) string {
 	case "hand": // hand event 100, or hand events 100 101
 		c := caseOf(p.event(w[2]), len(w)-2)
 		c.Entry = []byte(strings.Join(w[2:], " "))
-		p.core.hand(c, p.now)
+		p.core.assign(c, p.now)
 	case "wait": // wait 5 ms
 		p.now = p.now.Add(p.ms(w[1]))
-		settled, back := p.core.expire(p.now, nil)
-		return p.end(settled, back)
+		finished, back := p.core.expire(p.now, nil)
+		return p.end(finished, back)
 	case "accepts", "rejects", "fails", "decides": // accepts 100; decides 100 3
 		d := map[string]filter.Decision{"accepts": filter.Accepted, "rejects": filter.Rejected,
 			"fails": filter.Failed}[w[0]]
@@ -61,9 +61,9 @@ func (p *player) say(w []string) string {
 		must.OK(p.t, err)
 		return p.answer(event, b)
 	case "leaves":
-		return p.end(p.core.leave(0, nil))
+		return p.end(p.core.release(0, nil))
 	case "dies":
-		return p.end(p.core.leave(filter.Failed, nil))
+		return p.end(p.core.release(filter.Failed, nil))
 	case "show":
 		return p.show()
 	default:
@@ -73,16 +73,16 @@ func (p *player) say(w []string) string {
 }
 
 func (p *player) answer(event uint64, b []byte) string {
-	settled, what := p.core.answer(event, b, p.now)
-	return named[what] + "\n" + p.end(settled, nil)
+	finished, what := p.core.answer(event, b, p.now)
+	return named[what] + "\n" + p.end(finished, nil)
 }
 
 // end says which cases come back.
-func (p *player) end(settled *filter.Case, back []*filter.Case) string {
+func (p *player) end(finished *filter.Case, back []*filter.Case) string {
 	var b strings.Builder
-	if settled != nil {
-		fmt.Fprintf(&b, "settled: %s:", settled.Entry)
-		for _, v := range settled.Verdicts {
+	if finished != nil {
+		fmt.Fprintf(&b, "settled: %s:", finished.Entry)
+		for _, v := range finished.Verdicts {
 			fmt.Fprintf(&b, " %v", v.Decision)
 		}
 		b.WriteString("\n")
@@ -95,8 +95,8 @@ func (p *player) end(settled *filter.Case, back []*filter.Case) string {
 
 func (p *player) show() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d MEPs with the process, %d given up and not answered; may have more: %v;", len(p.core.held),
-		len(p.core.owed), p.core.ready())
+	fmt.Fprintf(&b, "%d MEPs with the process, %d given up and not answered; may have more: %v;", len(p.core.cases),
+		len(p.core.overdue), p.core.ready())
 	for i, n := range p.core.count {
 		fmt.Fprintf(&b, " %d %s", n, named[i])
 	}
@@ -129,20 +129,20 @@ func FuzzAnswer(f *testing.F) {
 		now := time.Unix(1000, 0)
 		c := core{deadline: time.Second}
 		one := caseOf(5, 2)
-		c.hand(one, now)
-		settled, what := c.answer(event, b, now)
+		c.assign(one, now)
+		finished, what := c.answer(event, b, now)
 		v := filter.Verdict{}
-		if what == taken {
+		if what == answerUsed {
 			v = one.Verdicts[event-5]
 			if string(resultOf(event, v.Decision, v.Score)[8:12]) != string([]byte{b[8], 0, b[10], b[11]}) {
 				t.Fatalf("%x is taken as %+v", b, v)
 			}
 		}
-		if said := v.Decision != 0; settled != nil || said != (what == taken) || c.count[what] != 1 ||
+		if said := v.Decision != 0; finished != nil || said != (what == answerUsed) || c.count[what] != 1 ||
 			v.Decision == filter.TimedOut {
 			t.Fatalf("event %d: %x: %+v, %v", event, b, v, what)
 		}
-		if _, what = c.answer(5, resultOf(5, filter.Rejected, 0), now); what != taken && event != 5 {
+		if _, what = c.answer(5, resultOf(5, filter.Rejected, 0), now); what != answerUsed && event != 5 {
 			t.Fatalf("event 5 cannot be answered any more: %v", what)
 		}
 	})

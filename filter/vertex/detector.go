@@ -9,18 +9,18 @@ import (
 
 // Detector is what the search needs of a geometry, as tables. It is immutable: any number of Finders may share it.
 type Detector struct {
-	boards  []board
-	sides   [2]side
-	sectors []sector
-	radii   []place   // of a sector, by cluster: two for each strip
-	strips  int       // of a sector
-	azimuth []float64 // of a φ board, by cluster: at the inner radius of its zone, from where the board begins
-	zones   []zone
-	inner   float64 // radius
-	outer   float64
-	most    int     // r planes of a side
-	spread  float64 // what the unknown azimuth within a sector adds to the error of a distance to the beam, mm
-	coarser float64 // than the default detector: how many times as wide its widest strips are
+	boards    []board
+	sides     [2]side
+	sectors   []sector
+	radii     []clusterRadius // of a sector, by cluster: two for each strip
+	strips    int             // of a sector
+	azimuth   []float64       // of a φ board, by cluster: at the inner radius of its zone, from where the board begins
+	zones     []zone
+	inner     float64 // radius
+	outer     float64
+	maxPlanes int     // r planes of a side
+	spread    float64 // what the unknown azimuth within a sector adds to the error of a distance to the beam, mm
+	coarser   float64 // than the default detector: how many times as wide its widest strips are
 }
 
 // board is where a board's clusters belong.
@@ -53,7 +53,7 @@ type zone struct {
 	inner, outer float64
 	end          int       // cluster after its last
 	step         float64   // rad from strip to strip
-	turns        []float64 // by radius, turnStep apart, from inner - nextZone on
+	turns        []float64 // by radius, turnStep apart, from inner - zoneMargin on
 	perMM        float64   // 1 / turnStep
 }
 
@@ -62,28 +62,28 @@ const turnSteps = 256
 
 // turn is by how much the azimuth of a strip at radius r differs from that at the inner radius, in rad.
 func (z *zone) turn(r float64) float64 {
-	at := (r - z.inner + nextZone) * z.perMM
+	at := (r - z.inner + zoneMargin) * z.perMM
 	i := min(max(int(at), 0), turnSteps-1)
 	return z.turns[i] + (at-float64(i))*(z.turns[i+1]-z.turns[i])
 }
 
-// place is the radius of an r cluster, and 1/σ².
-type place struct{ r, weight float64 }
+// clusterRadius is the radius of an r cluster, and 1/σ².
+type clusterRadius struct{ r, weight float64 }
 
 // sector is a part in azimuth of a side.
 type sector struct {
-	side     int
-	cos, sin float64 // of its middle
-	half     float64 // rad, half its width
-	begins   float64 // azimuth at which the sensor begins, from the middle of the sector
+	side      int
+	cos, sin  float64 // of its middle
+	halfWidth float64 // rad, half its width
+	begins    float64 // azimuth at which the sensor begins, from the middle of the sector
 }
 
-// clusters is how many clusters may begin at each strip.
-const clusters = 2
+// clustersPerStrip is how many clusters may begin at each strip.
+const clustersPerStrip = 2
 
 // NewDetector computes the tables of a geometry. The error is a *GeometryError.
 func NewDetector(g *velo.Geometry) (*Detector, error) {
-	if err := suits(g); err != nil {
+	if err := checkGeometry(g); err != nil {
 		return nil, err
 	}
 	d := &Detector{strips: g.Layout().R.Strips, boards: make([]board, g.Boards())}
@@ -91,7 +91,7 @@ func NewDetector(g *velo.Geometry) (*Detector, error) {
 	d.spread = beamOff * sectorWidth(g) / sqrt12
 	d.coarser = max(1, coarsest(g)/pitchOfDefault)
 	for i := range d.strips {
-		for c := range clusters {
+		for c := range clustersPerStrip {
 			two := c == 1 && i+1 < d.strips
 			// A strip hit in its middle is alone, one hit near its border is not: each of the two covers half a pitch or so.
 			sigma := g.Pitch(i) / math.Sqrt(12)
@@ -99,7 +99,7 @@ func NewDetector(g *velo.Geometry) (*Detector, error) {
 				sigma *= 0.7
 			}
 			sigma = math.Hypot(sigma, alignment)
-			d.radii = append(d.radii, place{g.Radius(velo.NewCluster(i, two)), 1 / (sigma * sigma)})
+			d.radii = append(d.radii, clusterRadius{g.Radius(velo.NewCluster(i, two)), 1 / (sigma * sigma)})
 		}
 	}
 	d.addZones(g)
@@ -117,7 +117,7 @@ func (d *Detector) addZones(g *velo.Geometry) {
 		inner, outer := g.ZoneRadii(i)
 		if n := len(d.zones); n == 0 || d.zones[n-1].inner != inner {
 			one := velo.NewCluster(i, false)
-			step := (outer - inner + 2*nextZone) / turnSteps
+			step := (outer - inner + 2*zoneMargin) / turnSteps
 			z := zone{
 				inner: inner,
 				outer: outer,
@@ -125,15 +125,15 @@ func (d *Detector) addZones(g *velo.Geometry) {
 				perMM: 1 / step,
 			}
 			for k := range turnSteps + 1 {
-				r := max(inner-nextZone+step*float64(k), inner/2)
+				r := max(inner-zoneMargin+step*float64(k), inner/2)
 				z.turns = append(z.turns, s.Stereo*(g.Phi(b, one, r)-g.Phi(b, one, inner)))
 			}
 			d.zones = append(d.zones, z)
 		}
-		for c := range clusters {
+		for c := range clustersPerStrip {
 			d.azimuth = append(d.azimuth, g.Phi(b, velo.NewCluster(i, c == 1), inner)-s.First)
 		}
-		d.zones[len(d.zones)-1].end = clusters * (i + 1)
+		d.zones[len(d.zones)-1].end = clustersPerStrip * (i + 1)
 	}
 }
 
@@ -167,16 +167,16 @@ func (d *Detector) addSide(g *velo.Geometry, of velo.Side) {
 		to := sort.Search(len(s.phi), func(i int) bool { return p+1 < len(s.z) && s.phi[i].z > s.z[p+1] })
 		s.phiFrom, s.phiTo = append(s.phiFrom, from), append(s.phiTo, to-1)
 	}
-	d.most = max(d.most, len(s.z))
+	d.maxPlanes = max(d.maxPlanes, len(s.z))
 	for k := range g.Sectors() {
 		_, low, high := g.Sector(g.BoardOf(velo.R, 0, of), k*d.strips)
 		middle := (low + high) / 2
 		d.sectors = append(d.sectors, sector{
-			side:   int(of),
-			cos:    math.Cos(middle),
-			sin:    math.Sin(middle),
-			half:   (high - low) / 2,
-			begins: g.Sensor(g.BoardOf(velo.R, 0, of)).First - middle,
+			side:      int(of),
+			cos:       math.Cos(middle),
+			sin:       math.Sin(middle),
+			halfWidth: (high - low) / 2,
+			begins:    g.Sensor(g.BoardOf(velo.R, 0, of)).First - middle,
 		})
 	}
 }

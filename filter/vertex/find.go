@@ -83,8 +83,8 @@ func (f *Finder) Verdict(r *Result) filter.Verdict {
 // scoreUnit is a score of 1 in the 16 bits of a verdict.
 const scoreUnit = 1000
 
-// leastHits is how many hits a track has, in r and on φ planes, at least (L1-farm §3.4).
-const leastHits = 3
+// minHits is how many hits a track has, in r and on φ planes, at least (L1-farm §3.4).
+const minHits = 3
 
 // cuts are those for a detector. They were set for the default one; where strips are wider, windows are. The one of the
 // score keeps about 3.5 % of the events without B mesons of seeds 11 and 12.
@@ -93,7 +93,7 @@ func (d *Detector) cuts() cuts {
 		BeamLow:       -200,
 		BeamHigh:      200,
 		Window:        0.1 * d.coarser,
-		Hits:          leastHits,
+		Hits:          minHits,
 		Chi2:          9,
 		PrimaryTracks: 5,
 		Around:        1.5 * d.coarser,
@@ -103,7 +103,7 @@ func (d *Detector) cuts() cuts {
 		NearImpact:    0.08,
 		FarImpact:     8,
 		Significance:  3,
-		PhiHits:       leastHits,
+		PhiHits:       minHits,
 		PhiWindow:     0.15 * d.coarser,
 		Apart:         0.2 * d.coarser,
 		Flight:        1,

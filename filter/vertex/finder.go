@@ -40,11 +40,11 @@ type cuts struct {
 
 // Finder looks for vertices in events, one after the other. It is for one goroutine.
 type Finder struct {
-	d    *Detector
-	cuts cuts
+	detector *Detector
+	cuts     cuts
 
 	r     []rHit
-	at    []span // by sector and plane
+	spans []span // by sector and plane
 	phi   []phiHit
 	phiAt [2][]span // by side, plane and zone
 
@@ -55,41 +55,41 @@ type Finder struct {
 	primaries   []Point
 
 	spatial   []Track
-	points    []point   // of a track in hand, on φ planes
-	pointAt   []spanOf  // by plane
-	theta     float64   // by how much the track in hand is scattered
-	secondary Secondary // the best
+	points    []point       // of a track in hand, on φ planes
+	pointAt   []planePoints // by plane
+	theta     float64       // by how much the track in hand is scattered
+	secondary Secondary     // the best
 }
 
 // most of each list. What is beyond is left out: an event with so much in it is decided by the rest.
 const (
-	mostTracks    = 1024
-	mostSpatial   = 64
-	mostPoints    = 512
-	mostPrimaries = 4
+	maxTracks    = 1024
+	maxSpatial   = 64
+	maxPoints    = 512
+	maxPrimaries = 4
 )
 
 // NewFinder makes a Finder.
 func NewFinder(d *Detector) *Finder {
 	cuts := d.cuts()
 	f := &Finder{
-		d:         d,
+		detector:  d,
 		cuts:      cuts,
 		r:         make([]rHit, 0, len(d.boards)*velo.MaxClusters),
 		phi:       make([]phiHit, 0, len(d.boards)*velo.MaxClusters),
-		at:        make([]span, len(d.sectors)*d.most),
-		tracks:    make([]track, 0, mostTracks),
+		spans:     make([]span, len(d.sectors)*d.maxPlanes),
+		tracks:    make([]track, 0, maxTracks),
 		best:      new(track),
 		trial:     new(track),
-		peaks:     make([]float64, 0, mostPrimaries),
+		peaks:     make([]float64, 0, maxPrimaries),
 		bins:      make([]uint32, int((cuts.BeamHigh-cuts.BeamLow)/binWidth)+1),
-		primaries: make([]Point, 0, mostPrimaries),
-		spatial:   make([]Track, 0, mostSpatial),
-		points:    make([]point, 0, mostPoints),
+		primaries: make([]Point, 0, maxPrimaries),
+		spatial:   make([]Track, 0, maxSpatial),
+		points:    make([]point, 0, maxPoints),
 	}
 	for s := range d.sides {
 		f.phiAt[s] = make([]span, len(d.sides[s].phi)*len(d.zones))
 	}
-	f.pointAt = make([]spanOf, 0, d.most)
+	f.pointAt = make([]planePoints, 0, d.maxPlanes)
 	return f
 }

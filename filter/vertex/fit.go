@@ -39,8 +39,8 @@ func (l *line) chi2() float64 {
 	return max(0, l.wyy-l.at*l.wy-l.slope*l.wzy)
 }
 
-// zero is the z at which the line is 0. It is infinite for a line along the beam.
-func (l *line) zero() float64 { return l.origin - l.at/l.slope }
+// beamCrossing is the z at which the line is 0. It is infinite for a line along the beam.
+func (l *line) beamCrossing() float64 { return l.origin - l.at/l.slope }
 
 // solve solves a·x = b for a symmetric 3×3 matrix of which the upper half is given: 00 01 02 11 12 22. It gives the
 // diagonal of the inverse too, and false where there is no solution.

@@ -30,10 +30,10 @@ const (
 	beamOff = 0.044
 )
 
-// suits tells whether the search can work with a geometry.
-func suits(g *velo.Geometry) error {
+// checkGeometry tells whether the search can work with a geometry.
+func checkGeometry(g *velo.Geometry) error {
 	l := g.Layout()
-	if n, least := len(l.Stations), leastHits; n < least {
+	if n, least := len(l.Stations), minHits; n < least {
 		return &GeometryError{"stations", fmt.Sprintf("there are %d, and a track is a line through hits at %d: give %d "+
 			"or more", n, least, least)}
 	}

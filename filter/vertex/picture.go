@@ -31,47 +31,47 @@ type Mark struct {
 // Picture draws what the last Find found, given what it returned. It allocates; a filter does not need it.
 func (f *Finder) Picture(r *Result) Picture {
 	p := Picture{Hits: [][2]float64{}, Tracks: []Drawn{}, Primaries: []Mark{}}
-	for s := range f.d.sides {
-		sign := f.d.sign(s)
-		for _, z := range f.d.sides[s].z {
-			p.Planes = append(p.Planes, [3]float64{tidy(z), tidy(sign * f.d.inner), tidy(sign * f.d.outer)})
+	for s := range f.detector.sides {
+		sign := f.detector.sign(s)
+		for _, z := range f.detector.sides[s].z {
+			p.Planes = append(p.Planes, [3]float64{roundForJSON(z), roundForJSON(sign * f.detector.inner), roundForJSON(sign * f.detector.outer)})
 		}
 	}
-	for k := range f.d.sectors {
-		side := f.d.sectors[k].side
-		for plane, z := range f.d.sides[side].z {
+	for k := range f.detector.sectors {
+		side := f.detector.sectors[k].side
+		for plane, z := range f.detector.sides[side].z {
 			for _, h := range f.hits(k, plane) {
-				p.Hits = append(p.Hits, [2]float64{tidy(z), tidy(f.d.sign(side) * h.r)})
+				p.Hits = append(p.Hits, [2]float64{roundForJSON(z), roundForJSON(f.detector.sign(side) * h.r)})
 			}
 		}
 	}
 	for i := range f.tracks {
 		t := &f.tracks[i]
-		side := f.d.sectors[t.sector].side
-		z := f.d.sides[side].z[t.planes[0]]
+		side := f.detector.sectors[t.sector].side
+		z := f.detector.sides[side].z[t.planes[0]]
 		p.Tracks = append(p.Tracks, Drawn{
-			From: [2]float64{tidy(t.zero()), 0},
-			To:   [2]float64{tidy(z), tidy(f.d.sign(side) * t.value(z))},
+			From: [2]float64{roundForJSON(t.beamCrossing()), 0},
+			To:   [2]float64{roundForJSON(z), roundForJSON(f.detector.sign(side) * t.value(z))},
 		})
 	}
 	for i := range f.spatial {
-		p.Tracks[f.spatial[i].of].Displaced = true
+		p.Tracks[f.spatial[i].track].Displaced = true
 	}
 	for i := range r.Primaries {
-		p.Primaries = append(p.Primaries, mark(&r.Primaries[i]))
+		p.Primaries = append(p.Primaries, newMark(&r.Primaries[i]))
 	}
 	if r.Displaced {
-		p.Secondary = new(mark(&r.Secondary.Point))
+		p.Secondary = new(newMark(&r.Secondary.Point))
 	}
 	return p
 }
 
-func mark(p *Point) Mark {
+func newMark(p *Point) Mark {
 	return Mark{
-		X:      tidy(p.X),
-		Y:      tidy(p.Y),
-		Z:      tidy(p.Z),
-		SZ:     tidy(p.SZ),
+		X:      roundForJSON(p.X),
+		Y:      roundForJSON(p.Y),
+		Z:      roundForJSON(p.Z),
+		SZ:     roundForJSON(p.SZ),
 		Tracks: p.Tracks,
 	}
 }
@@ -87,8 +87,8 @@ func (d *Detector) sign(side int) float64 {
 	return math.Copysign(1, x)
 }
 
-// tidy leaves what a drawing can show, 1 µm, and nothing that JSON cannot say.
-func tidy(mm float64) float64 {
+// roundForJSON leaves what a drawing can show, 1 µm, and nothing that JSON cannot say.
+func roundForJSON(mm float64) float64 {
 	if math.IsNaN(mm) || math.Abs(mm) > 1e6 {
 		return math.Copysign(1e6, mm)
 	}

@@ -7,12 +7,12 @@ import "math"
 
 const (
 	binWidth = 1.0 // mm: about what a pair of hits says
-	// acrossPeak is how far from the peak tracks belong to the first fit, mm.
-	acrossPeak = 2.0
-	// strays is how many standard deviations a track of the primary vertex may be off.
-	strays = 3.5
-	// fits is how often the fit is made again, without those that are off.
-	fits = 4
+	// peakWindow is how far from the peak tracks belong to the first fit, mm.
+	peakWindow = 2.0
+	// outlierSigmas is how many standard deviations a track of the primary vertex may be off.
+	outlierSigmas = 3.5
+	// fitRounds is how often the fit is made again, without those that are off.
+	fitRounds = 4
 )
 
 // Point is a vertex, in mm, with its errors.
@@ -27,33 +27,33 @@ type Point struct {
 func (f *Finder) findPeaks() {
 	f.peaks = f.peaks[:0]
 	clear(f.bins)
-	for s := range f.d.sectors {
-		z := f.d.sides[f.d.sectors[s].side].z
+	for s := range f.detector.sectors {
+		z := f.detector.sides[f.detector.sectors[s].side].z
 		for p := 0; p+1 < len(z); p += 2 {
-			f.point(s, p, z[p], z[p+1])
+			f.fillHistogram(s, p, z[p], z[p+1])
 		}
 	}
 	most := 0
-	for len(f.peaks) < mostPrimaries {
+	for len(f.peaks) < maxPrimaries {
 		peak, n := 0, 0
 		for b := 1; b < len(f.bins)-2; b++ {
 			if sum := int(f.bins[b-1] + 2*f.bins[b] + f.bins[b+1]); sum > n {
 				peak, n = b, sum
 			}
 		}
-		if most = max(most, n); n < 2*f.cuts.PrimaryTracks || n < most*lesser/100 {
+		if most = max(most, n); n < 2*f.cuts.PrimaryTracks || n < most*minPeakPercent/100 {
 			return
 		}
 		f.peaks = append(f.peaks, f.cuts.BeamLow+(float64(peak)+0.5)*binWidth)
-		for b := max(0, peak-apart); b <= min(len(f.bins)-2, peak+apart); b++ {
+		for b := max(0, peak-peakBins); b <= min(len(f.bins)-2, peak+peakBins); b++ {
 			f.bins[b] = 0
 		}
 	}
 }
 
-// point fills in where pairs of hits on two planes meet the beam. What lies outside is counted in the bin after the
+// fillHistogram fills in where pairs of hits on two planes meet the beam. What lies outside is counted in the bin after the
 // last, which costs less than to ask: it is so for every second pair.
-func (f *Finder) point(sector, p int, z0, z1 float64) {
+func (f *Finder) fillHistogram(sector, p int, z0, z1 float64) {
 	a, b := f.hits(sector, p), f.hits(sector, p+1)
 	gap, begins := z1-z0, (z0-f.cuts.BeamLow)*(1/binWidth)
 	bins := f.bins
@@ -70,11 +70,11 @@ func (f *Finder) point(sector, p int, z0, z1 float64) {
 }
 
 const (
-	// lesser is how many per cent of the highest peak another one has at least. Of what hits of different tracks point to
+	// minPeakPercent is how many per cent of the highest peak another one has at least. Of what hits of different tracks point to
 	// every place has some.
-	lesser = 50
-	// apart is how many bins from a peak belong to it.
-	apart = 4
+	minPeakPercent = 50
+	// peakBins is how many bins from a peak belong to it.
+	peakBins = 4
 )
 
 // findPrimaries fits a vertex to the tracks at each peak.
@@ -94,16 +94,16 @@ func (f *Finder) findPrimaries() {
 
 // impact is how far a track in r and z passes a point by, positive outside, and σ².
 func (f *Finder) impact(t *track, p *Point) (d, variance float64) {
-	s := &f.d.sectors[t.sector]
+	s := &f.detector.sectors[t.sector]
 	across := 1 / (1 + t.slope*t.slope)
 	d = (t.value(p.Z) - p.X*s.cos - p.Y*s.sin) * math.Sqrt(across)
-	return d, t.variance(p.Z)*across + f.d.spread*f.d.spread + t.kinks
+	return d, t.variance(p.Z)*across + f.detector.spread*f.detector.spread + t.kinks
 }
 
 // fitPrimary moves p to where the tracks around it meet best. Each gives one equation: along the middle of its sector,
 // its radius at z is how far p is from the beam.
 func (f *Finder) fitPrimary(p *Point) bool {
-	for round := range fits {
+	for round := range fitRounds {
 		var a [6]float64
 		var b [3]float64
 		n := 0
@@ -113,11 +113,11 @@ func (f *Finder) fitPrimary(p *Point) bool {
 				continue
 			}
 			d, v := f.impact(t, p)
-			if round == 0 && math.Abs(t.z0-p.Z) > acrossPeak || round > 0 && d*d > strays*strays*v {
+			if round == 0 && math.Abs(t.z0-p.Z) > peakWindow || round > 0 && d*d > outlierSigmas*outlierSigmas*v {
 				continue
 			}
 			n++
-			s := &f.d.sectors[t.sector]
+			s := &f.detector.sectors[t.sector]
 			across := math.Sqrt(1 / (1 + t.slope*t.slope))
 			gx, gy, gz := s.cos*across, s.sin*across, -t.slope*across
 			w := 1 / v
@@ -141,7 +141,7 @@ func (f *Finder) fitPrimary(p *Point) bool {
 		p.SX, p.SY, p.SZ = math.Sqrt(variance[0]), math.Sqrt(variance[1]), math.Sqrt(variance[2])
 		p.Tracks = n
 	}
-	return !(math.IsNaN(p.Z) || math.Abs(p.X) > f.d.inner || math.Abs(p.Y) > f.d.inner)
+	return !(math.IsNaN(p.Z) || math.Abs(p.X) > f.detector.inner || math.Abs(p.Y) > f.detector.inner)
 }
 
 // beamWidth is σ of how far the crossing may be off the axis, mm.
@@ -150,7 +150,7 @@ const beamWidth = 0.2
 // claim gives the tracks of a vertex to it, so that the next one is made of others.
 func (f *Finder) claim(p *Point) {
 	for i := range f.tracks {
-		if d, v := f.impact(&f.tracks[i], p); d*d <= strays*strays*v {
+		if d, v := f.impact(&f.tracks[i], p); d*d <= outlierSigmas*outlierSigmas*v {
 			f.tracks[i].free = false
 		}
 	}

@@ -11,8 +11,8 @@ import "math"
 // the two point. With three the line is fitted, and prolonged plane by plane. The best line of a hit 0 takes its hits.
 
 const (
-	mostHits = 24 // of a track in one view
-	skips    = 1  // planes in a row on which a track may have no hit
+	maxHits    = 24 // of a track in one view
+	maxSkipped = 1  // planes in a row on which a track may have no hit
 )
 
 // rHit is a cluster on an r plane.
@@ -25,10 +25,10 @@ type rHit struct {
 type track struct {
 	line
 	sector   int
-	n        int             // hits
-	forwards bool            // r grows with z
-	planes   [mostHits]uint8 // of its hits, outermost first
-	hits     [mostHits]int32
+	n        int            // hits
+	forwards bool           // r grows with z
+	planes   [maxHits]uint8 // of its hits, outermost first
+	hits     [maxHits]int32
 	z0       float64 // where it meets the beam
 	kinks    float64 // σ² that scattering adds to how far it passes a vertex by
 	bent     float64 // χ² for each degree of freedom, of a straight line: at least 1
@@ -39,13 +39,13 @@ type track struct {
 type searcher struct {
 	f        *Finder
 	sector   int
-	z        []float64        // of the planes
-	step     int              // from a plane to the one farther in
-	end      int              // the plane after the last
-	mirror   float64          // 1 forwards, -1 backwards: z·mirror grows outwards
-	nearest  float64          // z·mirror from which tracks may come, and
-	farthest float64          // up to which
-	reach    [skips + 1]reach // of the plane in hand
+	z        []float64             // of the planes
+	step     int                   // from a plane to the one farther in
+	end      int                   // the plane after the last
+	mirror   float64               // 1 forwards, -1 backwards: z·mirror grows outwards
+	nearest  float64               // z·mirror from which tracks may come, and
+	farthest float64               // up to which
+	reach    [maxSkipped + 1]reach // of the plane in hand
 }
 
 // reach is between which shares of a hit's radius the next hit is, on a plane farther in. The hits of the outer plane
@@ -58,8 +58,8 @@ type reach struct {
 // search finds the tracks that meet the beam between two places, and whose hits no other track has. Those that go
 // backwards are no daughters of a particle that was looked for: they tell where the collision was.
 func (f *Finder) search(low, high float64, backwards bool) {
-	for s := range f.d.sectors {
-		z := f.d.sides[f.d.sectors[s].side].z
+	for s := range f.detector.sectors {
+		z := f.detector.sides[f.detector.sectors[s].side].z
 		to := searcher{
 			f:        f,
 			sector:   s,
@@ -156,7 +156,7 @@ func (s *searcher) begin(p int, h int32) {
 		f.r[best.hits[i]].used = true
 	}
 	best.refit(f, s.z)
-	best.z0 = best.zero()
+	best.z0 = best.beamCrossing()
 	f.tracks = append(f.tracks, *best)
 }
 
@@ -178,10 +178,10 @@ func (s *searcher) grow(p int, h int32, q int, k int32) {
 	at, from := b.r, s.z[q]
 	t := f.trial
 	t.n = 0
-	missed := 0
+	gaps := 0
 	for n := q + s.step; n != s.end; n += s.step {
 		r := at + slope*(s.z[n]-from)
-		if r < f.d.inner {
+		if r < f.detector.inner {
 			break
 		}
 		window := f.cuts.Window
@@ -190,19 +190,19 @@ func (s *searcher) grow(p int, h int32, q int, k int32) {
 		}
 		hit := f.nearest(s.sector, n, r, window)
 		if hit < 0 {
-			if missed++; missed > skips {
+			if gaps++; gaps > maxSkipped {
 				break
 			}
 			continue
 		}
-		missed = 0
+		gaps = 0
 		if t.n == 0 {
 			t.line = line{origin: s.z[q]}
-			t.take(p, h, s.z[p], a)
-			t.take(q, k, s.z[q], b)
+			t.addHit(p, h, s.z[p], a)
+			t.addHit(q, k, s.z[q], b)
 		}
-		t.take(n, hit, s.z[n], &f.r[hit])
-		if t.fit(); t.n == mostHits {
+		t.addHit(n, hit, s.z[n], &f.r[hit])
+		if t.fit(); t.n == maxHits {
 			break
 		}
 		at, slope, from = t.at, t.slope, t.origin
@@ -217,8 +217,8 @@ func (s *searcher) grow(p int, h int32, q int, k int32) {
 	f.best, f.trial = f.trial, f.best
 }
 
-// take adds a hit to a track.
-func (t *track) take(plane int, hit int32, z float64, h *rHit) {
+// addHit adds a hit to a track.
+func (t *track) addHit(plane int, hit int32, z float64, h *rHit) {
 	t.planes[t.n], t.hits[t.n] = uint8(plane), hit
 	t.n++
 	t.add(z, h.r, h.weight)

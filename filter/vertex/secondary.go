@@ -40,18 +40,18 @@ func (f *Finder) findSecondary() bool {
 		}
 	}
 	if found {
-		f.others(first, second)
+		f.countOthers(first, second)
 	}
 	return found
 }
 
-// flat is a track at a z, in x and y.
-type flat struct{ x, y, tx, ty float64 }
+// transversePoint is a track at a z, in x and y.
+type transversePoint struct{ x, y, tx, ty float64 }
 
-func (f *Finder) flat(t *Track, z float64) flat {
-	s := &f.d.sectors[t.sector]
+func (f *Finder) transverseAt(t *Track, z float64) transversePoint {
+	s := &f.detector.sectors[t.sector]
 	u, v := t.u.value(z), t.v.value(z)
-	return flat{
+	return transversePoint{
 		x: u*s.cos - v*s.sin, y: u*s.sin + v*s.cos,
 		tx: t.u.slope*s.cos - t.v.slope*s.sin, ty: t.u.slope*s.sin + t.v.slope*s.cos,
 	}
@@ -59,7 +59,7 @@ func (f *Finder) flat(t *Track, z float64) flat {
 
 // varianceAlong is σ² of a track's place at z in a direction.
 func (f *Finder) varianceAlong(t *Track, z, ex, ey float64) float64 {
-	s := &f.d.sectors[t.sector]
+	s := &f.detector.sectors[t.sector]
 	eu, ev := ex*s.cos+ey*s.sin, ey*s.cos-ex*s.sin
 	return t.kinks + eu*eu*t.u.variance(z) + ev*ev*t.v.variance(z)
 }
@@ -67,10 +67,10 @@ func (f *Finder) varianceAlong(t *Track, z, ex, ey float64) float64 {
 // pair is the vertex of two tracks, if they may have one.
 func (f *Finder) pair(a, b *Track) (s Secondary, ok bool) {
 	p := &f.primaries[a.primary]
-	one, two := f.flat(a, p.Z), f.flat(b, p.Z)
+	one, two := f.transverseAt(a, p.Z), f.transverseAt(b, p.Z)
 	dx, dy, tx, ty := one.x-two.x, one.y-two.y, one.tx-two.tx, one.ty-two.ty
 	open := tx*tx + ty*ty
-	if open < parallel*parallel {
+	if open < minSlopeDifference*minSlopeDifference {
 		return s, false
 	}
 	flight := -(dx*tx + dy*ty) / open
@@ -119,15 +119,15 @@ func score(a, b *Track, apart, angle float64, tracks int) float64 {
 		0.0067*float64(tracks)
 }
 
-// others counts the other tracks that meet the vertex of two.
-func (f *Finder) others(i, k int) {
+// countOthers counts the other tracks that meet the vertex of two.
+func (f *Finder) countOthers(i, k int) {
 	s := &f.secondary
 	for n := range f.spatial {
 		t := &f.spatial[n]
 		if n == i || n == k || t.primary != s.Primary || t.begins < s.Z {
 			continue
 		}
-		at := f.flat(t, s.Z)
+		at := f.transverseAt(t, s.Z)
 		dx, dy := at.x-s.X, at.y-s.Y
 		away := math.Hypot(dx, dy)
 		if away > 2*f.cuts.Apart || away == 0 {
@@ -136,14 +136,14 @@ func (f *Finder) others(i, k int) {
 		ex, ey := dx/away, dy/away
 		v := f.varianceAlong(t, s.Z, ex, ey) + s.SX*s.SX
 		turn := (at.tx*ex + at.ty*ey) * s.SZ
-		if away*away < meets*(v+turn*turn) {
+		if away*away < sameVertexChi2*(v+turn*turn) {
 			s.Tracks++
 		}
 	}
 }
 
-// meets is how far, in squared standard deviations, another track of a vertex may pass it by.
-const meets = 6
+// sameVertexChi2 is how far, in squared standard deviations, another track of a vertex may pass it by.
+const sameVertexChi2 = 6
 
-// parallel is the difference in slope below which two tracks do not say where they meet.
-const parallel = 0.002
+// minSlopeDifference is the difference in slope below which two tracks do not say where they meet.
+const minSlopeDifference = 0.002

@@ -13,8 +13,8 @@ import "math"
 // point is where a φ cluster and a track's radius meet: v across the sector's middle, in mm.
 type point struct{ v, weight float64 }
 
-// spanOf are the points of a φ plane.
-type spanOf struct {
+// planePoints are the points of a φ plane.
+type planePoints struct {
 	z           float64
 	first, last int32
 }
@@ -30,7 +30,7 @@ type Track struct {
 	Impact, Significance float64
 	primary              int // that vertex
 
-	of     int     // the track in r and z that it was
+	track  int     // the track in r and z that it was
 	hits   int     // of that
 	bent   float64 // of that, χ² for each degree of freedom, at least 1,
 	across float64 // and of the line across
@@ -44,7 +44,7 @@ func (f *Finder) findDisplaced() {
 	}
 	for i := range f.tracks {
 		t := &f.tracks[i]
-		if !t.forwards || len(f.spatial) == cap(f.spatial) || t.bent > bentInR*f.cuts.Bent {
+		if !t.forwards || len(f.spatial) == cap(f.spatial) || t.bent > bentFactorInR*f.cuts.Bent {
 			continue
 		}
 		k, d, v := f.nearestPrimary(t)
@@ -52,12 +52,12 @@ func (f *Finder) findDisplaced() {
 			continue
 		}
 		beside := d >= f.cuts.NearImpact && d*d >= f.cuts.Significance*f.cuts.Significance*v
-		if !beside && f.radial(t, &f.primaries[k]) {
+		if !beside && f.pointsToVertex(t, &f.primaries[k]) {
 			continue
 		}
 		passed := f.findPoints(t)
 		if found, ok := f.toSpace(t, k, passed); ok {
-			found.of = i
+			found.track = i
 			f.spatial = append(f.spatial, found)
 		}
 	}
@@ -67,21 +67,21 @@ func (f *Finder) findDisplaced() {
 // known of it from the φ planes. A particle whose mother decayed near the beam enters the sensors at their inner edge,
 // or at the border of the sector; what begins later is a chance, or the daughter of a particle that flew far.
 func (f *Finder) beginsLate(t *track, across *line) bool {
-	s := &f.d.sectors[t.sector]
-	z := f.d.sides[s.side].z
+	s := &f.detector.sectors[t.sector]
+	z := f.detector.sides[s.side].z
 	first := int(t.planes[t.n-1])
 	if first == 0 {
 		return false
 	}
 	r := t.value(z[first-1])
-	return r > f.d.inner+edge && math.Abs(across.value(z[first-1])) < r*math.Sin(s.half)-edge
+	return r > f.detector.inner+edgeMargin && math.Abs(across.value(z[first-1])) < r*math.Sin(s.halfWidth)-edgeMargin
 }
 
-// edge is how far from the inner edge a track may be that a sensor did not see, mm.
-const edge = 0.3
+// edgeMargin is how far from the inner edge a track may be that a sensor did not see, mm.
+const edgeMargin = 0.3
 
-// bentInR is how much less straight a track may be in r and z, where one that passes the beam by is bent.
-const bentInR = 4
+// bentFactorInR is how much less straight a track may be in r and z, where one that passes the beam by is bent.
+const bentFactorInR = 4
 
 // nearestPrimary is the vertex that a track passes nearest, in units of the error; how far, and σ².
 func (f *Finder) nearestPrimary(t *track) (vertex int, d, variance float64) {
@@ -103,14 +103,14 @@ func (f *Finder) toSpace(t *track, primary, passed int) (found Track, ok bool) {
 	if len(f.pointAt) < least {
 		return found, false
 	}
-	s, p := &f.d.sectors[t.sector], &f.primaries[primary]
+	s, p := &f.detector.sectors[t.sector], &f.primaries[primary]
 	f.theta = scatter * t.slope
-	across, n, ok := f.across(p.Z, -p.X*s.sin+p.Y*s.cos, least)
+	across, n, ok := f.fitAcross(p.Z, -p.X*s.sin+p.Y*s.cos, least)
 	if !ok || n < least || f.beginsLate(t, &across) {
 		return found, false
 	}
 	// r is not straight for a track that passes the beam by, but u is
-	side := &f.d.sides[s.side]
+	side := &f.detector.sides[s.side]
 	begins, theta := side.z[t.planes[t.n-1]], scatter*t.slope
 	along, straight := line{origin: begins}, line{origin: begins}
 	for i := range t.n {
@@ -145,20 +145,20 @@ func (f *Finder) toSpace(t *track, primary, passed int) (found Track, ok bool) {
 // out.
 func (f *Finder) findPoints(t *track) (passed int) {
 	f.points, f.pointAt = f.points[:0], f.pointAt[:0]
-	s := &f.d.sectors[t.sector]
-	side := &f.d.sides[s.side]
+	s := &f.detector.sectors[t.sector]
+	side := &f.detector.sides[s.side]
 	for k := side.phiFrom[t.planes[t.n-1]]; k <= side.phiTo[t.planes[0]]; k++ {
 		plane := &side.phi[k]
 		r := t.value(plane.z)
-		if r < f.d.inner || r > f.d.outer {
+		if r < f.detector.inner || r > f.detector.outer {
 			continue
 		}
 		first := int32(len(f.points))
-		if f.pointsOf(s, plane, f.phiAt[s.side][k*len(f.d.zones):], r) {
+		if f.pointsOf(s, plane, f.phiAt[s.side][k*len(f.detector.zones):], r) {
 			passed++
 		}
 		if last := int32(len(f.points)); last > first {
-			f.pointAt = append(f.pointAt, spanOf{plane.z, first, last})
+			f.pointAt = append(f.pointAt, planePoints{plane.z, first, last})
 		}
 	}
 	return passed
@@ -166,10 +166,10 @@ func (f *Finder) findPoints(t *track) (passed int) {
 
 // pointsOf lists the points of a plane that a track passes at radius r. It is false if the plane has no strips there.
 func (f *Finder) pointsOf(s *sector, plane *phiPlane, spans []span, r float64) (seen bool) {
-	wide := s.half + nextZone/r
-	for i := range f.d.zones {
-		zone := &f.d.zones[i]
-		if r < zone.inner-nextZone || r > zone.outer+nextZone {
+	wide := s.halfWidth + zoneMargin/r
+	for i := range f.detector.zones {
+		zone := &f.detector.zones[i]
+		if r < zone.inner-zoneMargin || r > zone.outer+zoneMargin {
 			continue
 		}
 		seen = true
@@ -199,16 +199,16 @@ func sine(a float64) float64 {
 // sqrt12 is the width of a strip in units of its error.
 const sqrt12 = 3.4641016151377544
 
-// nextZone is how far outside a zone or a sector a track may be taken for, mm: as far as its radius is uncertain.
-const nextZone = 0.1
+// zoneMargin is how far outside a zone or a sector a track may be taken for, mm: as far as its radius is uncertain.
+const zoneMargin = 0.1
 
-// across is the straight line with most points, and of those with as many the one that deviates least. z and v are of
+// fitAcross is the straight line with most points, and of those with as many the one that deviates least. z and v are of
 // the primary vertex, near which it passes. It has at least so many points.
-func (f *Finder) across(z, v float64, least int) (best line, most int, ok bool) {
+func (f *Finder) fitAcross(z, v float64, least int) (best line, most int, ok bool) {
 	planes := f.pointAt
 	worst := math.Inf(1)
-	for a := 0; a <= skips && a < len(planes); a++ {
-		for b := len(planes) - 1; b >= len(planes)-1-skips && b > a; b-- {
+	for a := 0; a <= maxSkipped && a < len(planes); a++ {
+		for b := len(planes) - 1; b >= len(planes)-1-maxSkipped && b > a; b-- {
 			if n := b - a + 1; n < least || n < most || a+len(planes)-1-b > 0 && n == most {
 				continue // no line of these could be better
 			}

@@ -5,7 +5,7 @@ type votes [voteWords]uint64
 
 const (
 	voteWords = 5
-	mostVotes = 1<<voteWords - 1 // of planes
+	maxVotes  = 1<<voteWords - 1 // of planes
 	// voteBins is how many azimuths a sector is divided into; what lies outside goes into one more, which does not count.
 	// 1/60 of a sector of 45° is 0.1 mm at the innermost strips: a track that passes the primary vertex by as far as a
 	// filter can tell spans several.
@@ -21,8 +21,8 @@ func (c *votes) add(bins uint64) {
 	}
 }
 
-// reach tells whether a bin has n votes or more.
-func (c *votes) reach(n int) bool {
+// hasAtLeast tells whether a bin has n votes or more.
+func (c *votes) hasAtLeast(n int) bool {
 	more, same := uint64(0), ^uint64(0)
 	for k := voteWords - 1; k >= 0; k-- {
 		if n>>k&1 != 0 {
@@ -35,30 +35,30 @@ func (c *votes) reach(n int) bool {
 	return more|same != 0
 }
 
-// radial tells whether a track may come from the primary vertex by the clusters of the φ planes: all planes that it
+// pointsToVertex tells whether a track may come from the primary vertex by the clusters of the φ planes: all planes that it
 // passes have one at the same azimuth, seen from there, but one in eight.
-func (f *Finder) radial(t *track, p *Point) bool {
-	s := &f.d.sectors[t.sector]
+func (f *Finder) pointsToVertex(t *track, p *Point) bool {
+	s := &f.detector.sectors[t.sector]
 	u, v := p.X*s.cos+p.Y*s.sin, p.Y*s.cos-p.X*s.sin
-	wide := s.half + voteMargin
+	wide := s.halfWidth + voteMargin
 	scale := (voteBins - 1) / (2 * wide)
 	var count votes
 	passed := 0
-	side := &f.d.sides[s.side]
-	for k := side.phiFrom[t.planes[t.n-1]]; k <= side.phiTo[t.planes[0]] && passed < mostVotes; k++ {
+	side := &f.detector.sides[s.side]
+	for k := side.phiFrom[t.planes[t.n-1]]; k <= side.phiTo[t.planes[0]] && passed < maxVotes; k++ {
 		plane := &side.phi[k]
 		r := t.value(plane.z)
-		if r < f.d.inner || r > f.d.outer {
+		if r < f.detector.inner || r > f.detector.outer {
 			continue
 		}
 		over := 1 / r
 		stretch, shift := scale*(1+u*over), scale*(wide-v*over)
-		spans := f.phiAt[s.side][k*len(f.d.zones):]
+		spans := f.phiAt[s.side][k*len(f.detector.zones):]
 		var bins uint64
 		seen := false
-		for i := range f.d.zones {
-			zone := &f.d.zones[i]
-			if r < zone.inner-nextZone || r > zone.outer+nextZone {
+		for i := range f.detector.zones {
+			zone := &f.detector.zones[i]
+			if r < zone.inner-zoneMargin || r > zone.outer+zoneMargin {
 				continue
 			}
 			seen = true
@@ -73,5 +73,5 @@ func (f *Finder) radial(t *track, p *Point) bool {
 			count.add(bins &^ (1 << voteBins))
 		}
 	}
-	return count.reach(max(f.cuts.PhiHits, passed-passed/8))
+	return count.hasAtLeast(max(f.cuts.PhiHits, passed-passed/8))
 }

@@ -93,7 +93,7 @@ type judge struct {
 // Placed passes results to the decision unit.
 func (j *judge) Placed(peer int, p transport.Placement) {
 	if u := j.unit.Load(); u != nil {
-		u.Placed(peer, p.Ref, p.Offset, p.Length)
+		u.ResultsPlaced(peer, p.Ref, p.Offset, p.Length)
 	}
 }
 
@@ -102,7 +102,7 @@ func (j *judge) Signal(peer int, b []byte) {
 	var m decision.Message
 	err := m.Parse(b)
 	if err == nil && j.sender != nil {
-		err = j.sender.Message(m)
+		err = j.sender.HandleMessage(m)
 	}
 	if err != nil {
 		j.fail(fmt.Errorf("bench: from rank %d: %w", peer, err))
@@ -114,7 +114,7 @@ func (j *judge) Completed(_ int, cookie uint64, err error) {
 	if err != nil {
 		j.fail(err)
 	}
-	j.sender.Completed(cookie, err)
+	j.sender.WriteCompleted(cookie, err)
 }
 
 func (j *judge) write(w decision.Write) error {
@@ -133,7 +133,7 @@ type subscriber struct {
 }
 
 // Hand takes some.
-func (s *subscriber) Hand(b []byte) {
+func (s *subscriber) Publish(b []byte) {
 	next := s.next.Load()
 	for ; len(b) > 0; b = b[decision.ResultSize:] {
 		var r decision.Result
@@ -164,7 +164,7 @@ func Decisions(ctx context.Context, cfg DecisionsConfig) (r *DecisionsReport, er
 	if err != nil {
 		return nil, err
 	}
-	segment, err := shmem.Create(segmentName("decisions"), decision.SegmentSize(cfg.Builders, decision.LanePlaces(1)))
+	segment, err := shmem.Create(segmentName("decisions"), decision.SegmentSize(cfg.Builders, decision.RingPlaces(1)))
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func Decisions(ctx context.Context, cfg DecisionsConfig) (r *DecisionsReport, er
 	var sub subscriber
 	u, err := decision.NewUnit(decision.UnitConfig{
 		Core:     decision.Config{Depth: cfg.Depth, Timeout: cfg.Timeout, Epoch: 1},
-		Places:   decision.LanePlaces(1),
+		Places:   decision.RingPlaces(1),
 		Builders: ranksFrom(1, cfg.Builders),
 		Table:    all[0].table,
 		Segment:  segment,
@@ -184,7 +184,7 @@ func Decisions(ctx context.Context, cfg DecisionsConfig) (r *DecisionsReport, er
 	}
 	all[0].unit.Store(u)
 	for rank := 1; rank <= cfg.Builders; rank++ {
-		u.Greet(rank)
+		u.Announce(rank)
 	}
 	began := time.Now()
 	failed := during(cfg.Duration, func(over *atomic.Bool) error { return cfg.decide(ctx, all, &sub, over, r) })
@@ -298,7 +298,7 @@ func (c *DecisionsConfig) decide(ctx context.Context, all []*judge, sub *subscri
 					continue
 				}
 				if next.CompareAndSwap(first, first+n) {
-					j.sender.Judged(first, c.Together, filter.Verdict{Decision: filter.Accepted}, 0)
+					j.sender.AddVerdict(first, c.Together, filter.Verdict{Decision: filter.Accepted}, 0)
 				}
 			}
 			return nil
@@ -315,24 +315,24 @@ func (c *DecisionsConfig) end(u *decision.Unit, all []*judge, r *DecisionsReport
 	defer cancel()
 	for i, j := range all[1:] {
 		_ = j.sender.Flush(ctx) // what does not arrive is counted
-		over := decision.Message{Kind: decision.KindOver, Epoch: 1, Number: j.sender.Close()}
-		_ = u.Message(i+1, over.Append(nil)) // in this process there is no link to lose it
+		over := decision.Message{Kind: decision.KindEnd, Epoch: 1, Number: j.sender.Close()}
+		_ = u.HandleMessage(i+1, over.Append(nil)) // in this process there is no link to lose it
 	}
 	u.End(ctx)
 	for _, j := range all[1:] {
 		s := j.sender.Stats()
-		r.Unsent += s.Dropped + s.Unheard
+		r.Unsent += s.Dropped + s.Unacked
 	}
 	s := u.Stats()
 	r.Decided, r.TimedOut, r.Overrun, r.Unanswered = s.Decisions(), s.TimedOut, s.Overrun, s.Unanswered
 	r.ByResult = r.Decided - s.TimedOut - s.Overrun - s.Unanswered
 	r.RateHz = float64(r.ByResult) / r.DurationS
-	r.Late, r.Doubled = s.Results[decision.Late], s.Results[decision.Doubled]
-	r.Impossible = s.Broken + s.Foreign + s.Early + s.Strange
-	for _, fate := range []decision.Fate{decision.Ahead, decision.OldEpoch, decision.Stranger, decision.Unmeant} {
+	r.Late, r.Doubled = s.Results[decision.FateLate], s.Results[decision.FateDoubled]
+	r.Impossible = s.Broken + s.Foreign + s.Early + s.Refused
+	for _, fate := range []decision.Fate{decision.FateAhead, decision.FateOldEpoch, decision.FateUnknownBuilder, decision.FateNoVerdict} {
 		r.Impossible += s.Results[fate]
 	}
-	waits := u.Latency().Whole
+	waits := u.Latency().Total
 	r.P50, r.P99, r.P999, r.Max = waits.ValueAtQuantile(50), waits.ValueAtQuantile(99), waits.ValueAtQuantile(99.9),
 		waits.Max()
 }

@@ -119,5 +119,5 @@ func (c Config) CheckBoards(boards int) error {
 // takes another.
 func (c *Config) MoveFilterFile(path string, sum []byte) {
 	choice, _ := c.FilterChoice()
-	c.Filter = choice.With(path, hex.EncodeToString(sum))
+	c.Filter = choice.WithFile(path, hex.EncodeToString(sum))
 }

@@ -47,7 +47,7 @@ func (c *Config) resolveRules(p *problems) {
 
 // Rules are the scheduler's. They hold after Complete.
 func (c Config) Rules() (out tagnet.Rules, err error) {
-	if out.Next, out.Ratio, err = c.next(); err != nil {
+	if out.TurnOrder, out.Ratio, err = c.next(); err != nil {
 		return out, err
 	}
 	if c.BusyGroup != "" {
@@ -55,11 +55,11 @@ func (c Config) Rules() (out tagnet.Rules, err error) {
 			return out, err
 		}
 	}
-	out.Groups, out.Partitions = c.Groups.lists(), c.Partitions.lists()
+	out.Groups, out.TurnSets = c.Groups.lists(), c.Partitions.lists()
 	return out, nil
 }
 
-func (c *Config) next() (rule tagnet.Next, weights []int, err error) {
+func (c *Config) next() (rule tagnet.TurnOrder, weights []int, err error) {
 	switch c.Next {
 	case nextRoundRobin:
 		return tagnet.RoundRobin, nil, nil

@@ -115,7 +115,7 @@ func (e *asked) Handle(token, _ int64) {
 
 // launch sends the tags that may set out to the first readout unit.
 func (w *World) launch() {
-	w.tags = w.tagnet.Launch(w.tags[:0])
+	w.tags = w.tagnet.LaunchTags(w.tags[:0])
 	for i := range w.tags {
 		w.s.After(w.c.Flight, (*tagged)(w.rus[0]), w.onRing.put(w.tags[i]), 0)
 	}
@@ -153,6 +153,6 @@ type back ru
 func (e *back) Handle(tag, _ int64) {
 	r := (*ru)(e)
 	t := r.w.onRing.get(tag)
-	r.w.must(r.w.tagnet.Return(r.index, &t))
+	r.w.must(r.w.tagnet.ReturnTag(r.index, &t))
 	r.w.launch()
 }

@@ -158,7 +158,7 @@ func New(s *sim.Sim, c *Config, m Model) (*World, error) {
 		Slots:     c.Slots,
 		LookAhead: c.LookAhead,
 		Packing:   c.Packing,
-		Ring:      d.Tags,
+		TagRing:   d.Tags,
 		Bypass:    d.Bypass,
 	}
 	for i, on := range c.RUs {
@@ -266,7 +266,7 @@ func (w *World) Drain(ctx context.Context) error {
 // Read tells the scheduler that all readout units have read so many MEPs.
 func (w *World) Read(meps uint64) {
 	for i := range w.rus {
-		w.must(w.tagnet.Update(i, w.update(meps)))
+		w.must(w.tagnet.ApplyUpdate(i, w.update(meps)))
 	}
 	w.issue()
 }
@@ -288,7 +288,7 @@ type held ru
 func (e *held) Handle(cycles, _ int64) {
 	r := (*ru)(e)
 	w := r.w
-	w.must(w.tagnet.Update(r.index, w.update(uint64(cycles+int64(w.c.Ahead))*uint64(w.tagnet.Places()))))
+	w.must(w.tagnet.ApplyUpdate(r.index, w.update(uint64(cycles+int64(w.c.Ahead))*uint64(w.tagnet.Places()))))
 	w.issue()
 }
 
@@ -364,7 +364,7 @@ func (w *World) Feedback(bu int, f tagnet.Feedback) {
 		w.Latency.Add(int64(w.s.Now() - w.issued[f.MEP]))
 	}
 	delete(w.issued, f.MEP)
-	w.must(w.tagnet.Feedback(bu, f))
+	w.must(w.tagnet.ApplyFeedback(bu, f))
 	w.issue()
 }
 

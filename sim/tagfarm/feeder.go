@@ -76,7 +76,7 @@ func (n *feeder) message(at int64) {
 	e := &n.f.events[at]
 	if n.f.cfg.order.bypass {
 		switch {
-		case e.tag.Served.Has(n.index):
+		case e.tag.Served.Contains(n.index):
 			n.forward(at)
 			return
 		case (n.working || n.queue.Len() > 0) && int(e.tag.Loop) < maxLoops:

@@ -68,9 +68,9 @@ func newScheduler(f *farm) *scheduler {
 		Slots:   f.cfg.order.slots,
 		Packing: 1,
 		Policy:  f.cfg.order.policy,
-		Rules:   tagnet.Rules{Partitions: f.cfg.columns},
+		Rules:   tagnet.Rules{TurnSets: f.cfg.columns},
 		Loose:   true,
-		Ring:    f.cfg.order.bypass,
+		TagRing: f.cfg.order.bypass,
 		Bypass:  f.cfg.order.bypass,
 	}
 	for i := range f.cfg.feeders {
@@ -99,7 +99,7 @@ func (t *trigger) Handle(int64, int64) {
 	s.waiting.Put(now)
 	if s.core != nil {
 		for ru := range s.f.fns {
-			s.check(s.core.Update(ru, tagnet.Update{Read: s.triggers, Events: s.triggers}))
+			s.check(s.core.ApplyUpdate(ru, tagnet.Update{Read: s.triggers, Events: s.triggers}))
 		}
 	}
 	s.issue()
@@ -151,7 +151,7 @@ func (s *scheduler) launch() {
 	if !s.f.cfg.order.bypass {
 		return
 	}
-	s.tags = s.core.Launch(s.tags[:0])
+	s.tags = s.core.LaunchTags(s.tags[:0])
 	for _, t := range s.tags {
 		at := s.placed[t.MEP]
 		came := s.f.s.Now()
@@ -218,7 +218,7 @@ func (s *scheduler) back(at int64) {
 		return
 	}
 	whole := e.tag.Served.Len() == len(s.f.fns)
-	s.check(s.core.Return(len(s.f.fns)-1, &e.tag))
+	s.check(s.core.ReturnTag(len(s.f.fns)-1, &e.tag))
 	if whole {
 		delete(s.placed, e.mep)
 		s.f.let(at)
@@ -244,7 +244,7 @@ func (s *scheduler) Handle(at, _ int64) {
 	s.f.inside.Add(s.f.s.Now(), -1)
 	s.f.returned++
 	if s.core != nil {
-		s.check(s.core.Feedback(e.bu, tagnet.Feedback{
+		s.check(s.core.ApplyFeedback(e.bu, tagnet.Feedback{
 			MEP:     e.mep,
 			Slot:    e.slot,
 			Events:  1,

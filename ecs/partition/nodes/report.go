@@ -195,7 +195,7 @@ func (r *Run) report(cause *fault.Error) *Report {
 	r.sources(out)
 	r.decisions(out, sums)
 	out.rates()
-	out.Scheduler = st.Named()
+	out.Scheduler = st.CountersByName()
 	out.Scheduler["connections_refused"] = r.door.TurnedAway()
 	maps.DeleteFunc(out.Scheduler, func(_ string, n uint64) bool { return n == 0 })
 	if r.bookless {

@@ -197,7 +197,7 @@ func (r *Run) house() (*member, error) {
 }
 
 // peerError takes what the scheduler tells of a unit.
-func (r *Run) peerError(e *tagnet.PeerError) {
+func (r *Run) peerError(e *tagnet.UnitError) {
 	r.faults.see(fault.Sight{Kind: fault.Cut, Fault: fault.Fault{
 		Component: e.Unit,
 		Part:      strings.ReplaceAll(e.Role.String(), " ", "_"),
@@ -216,10 +216,10 @@ func (r *Run) core() (c tagnet.Config, err error) {
 	}
 	c.Slots, c.Packing, c.LookAhead = r.cfg.Slots, r.cfg.Packing, r.cfg.Debug.LookAhead
 	if c.Live = r.cfg.Live(); c.Live {
-		c.Events, c.Whole = r.cfg.Events, r.cfg.EventsWhole()
+		c.Events, c.CompleteOnly = r.cfg.Events, r.cfg.EventsWhole()
 	}
 	by := r.cfg.Traffic()
-	c.Loose, c.Ring, c.Bypass = !by.Phases, by.Tags, by.Bypass
+	c.Loose, c.TagRing, c.Bypass = !by.Phases, by.Tags, by.Bypass
 	for _, n := range r.nodes {
 		if n.view.GetReadout() {
 			c.RUs = append(c.RUs, n.name)

@@ -47,7 +47,7 @@ func (r *Run) begin(ctx context.Context, n *member, core tagnet.Config) error {
 func (r *Run) takeUp(n *member) {
 	scope := r.scope()
 	sched := tagnet.NewRemote(n.conn, tagnet.RemoteConfig{
-		Scope: scope, OnPeer: r.peerError, AtLeast: r.opts.AtLeast,
+		Scope: scope, OnIncident: r.peerError, MinTimeout: r.opts.AtLeast,
 		OnGone: func(err error) {
 			if r.ending.Load() && closed(r.LastStats()) {
 				return // it has told all that it had to

@@ -105,7 +105,7 @@ func TestAProcessThatGoes(t *testing.T) {
 	leaves := d.attach()
 	_, _, _ = leaves.next()
 	leaves.put.Detach(false)
-	until(t, "it is seen to leave", func() bool { return d.Stats().Left == 1 })
+	until(t, "it is seen to leave", func() bool { return d.Stats().Exited == 1 })
 	d.start()
 	if count := d.wait(5); count[filter.Failed]+count[filter.TimedOut] != 0 {
 		t.Errorf("%v", count)
@@ -122,7 +122,7 @@ func TestNobodyIsThere(t *testing.T) {
 	if count := d.wait(400); count[filter.TimedOut] != 400 {
 		t.Errorf("%v", count)
 	}
-	if took := time.Since(begun); took < grace/2 {
+	if took := time.Since(begun); took < absenceGrace/2 {
 		t.Errorf("it waited for %v only", took)
 	}
 	d.start()
@@ -144,8 +144,8 @@ func TestNobodyIsThere(t *testing.T) {
 func TestOneNameForTwoRuns(t *testing.T) {
 	t.Parallel()
 	first := open(t, time.Minute, 8)
-	until(t, "the first one's lane", func() bool {
-		_, err := os.Stat(filepath.Join(first.cfg.dir, first.lane(0)+answersSuffix))
+	until(t, "the first one's memory", func() bool {
+		_, err := os.Stat(filepath.Join(first.cfg.dir, first.workerName(0)+answersSuffix))
 		return err == nil
 	})
 	second := openAs(t, first.cfg.Name, time.Millisecond, 8)
@@ -188,7 +188,7 @@ func TestAHostileProcess(t *testing.T) {
 		d.put(uint64(n), 10, 2)
 		n += 10
 		last = d.Stats()
-		return last.Broken > 4 && last.Invalid > 9 && last.Unasked > 9 && last.Doubled > 9 && last.Left > 0 &&
+		return last.Broken > 4 && last.Invalid > 9 && last.Unasked > 9 && last.Doubled > 9 && last.Exited > 0 &&
 			last.Crashed > 4
 	})
 	count := d.wait(2 * n)
@@ -207,13 +207,13 @@ func TestAHostileProcess(t *testing.T) {
 // harm attaches to a place and does something bad there.
 func (d *desk) harm(r *rand.Rand, stop chan struct{}) {
 	c := &client{t: d.t}
-	for i := 0; c.seg == nil; i = (i + 1) % lanes {
+	for i := 0; c.seg == nil; i = (i + 1) % maxWorkers {
 		select {
 		case <-stop:
 			return
 		default:
 		}
-		c.tryAttach(d.lane(i))
+		c.tryAttach(d.workerName(i))
 	}
 	defer c.crash()
 	for range r.IntN(40) {
@@ -259,7 +259,7 @@ func (d *desk) harm(r *rand.Rand, stop chan struct{}) {
 // the event that the process has in hand: a full disk behind the filter must not make events pass.
 func TestAnOutputThatHoldsUpCostsNoEvent(t *testing.T) {
 	d := &desk{t: t, p: testPattern(t)}
-	d.Panel = New(Config{
+	d.Pool = New(Config{
 		Name:     fmt.Sprintf("held%d", time.Now().UnixNano()),
 		Builder:  3,
 		Deadline: time.Minute,
@@ -268,7 +268,7 @@ func TestAnOutputThatHoldsUpCostsNoEvent(t *testing.T) {
 	})
 	var back time.Time
 	d.done = func(*filter.Case) { back = time.Now() }
-	l := &lane{p: d.Panel}
+	l := &worker{pool: d.Pool}
 	must.OK(t, l.open())
 	defer func() { must.OK(t, l.close(true)) }()
 	c := &client{t: t}
@@ -278,14 +278,14 @@ func TestAnOutputThatHoldsUpCostsNoEvent(t *testing.T) {
 	defer c.crash()
 	before := time.Now().Add(-time.Hour) // the lane is held up for an hour when it gives the first case back
 	for e := range uint64(3) {
-		l.core.hand(caseOf(e, 1), before)
+		l.core.assign(caseOf(e, 1), before)
 	}
 	c.say(0, resultOf(0, filter.Accepted, 0))
 	c.say(1, resultOf(1, filter.Accepted, 0))
-	if n, err := l.answers(before); n != 2 || err != nil {
+	if n, err := l.readAnswers(before); n != 2 || err != nil {
 		t.Fatal(n, err)
 	}
 	if l.core.since.Before(back.Add(-time.Minute)) {
-		t.Errorf("event 2 counts from %v on, and the lane went on at %v", l.core.since, back)
+		t.Errorf("event 2 counts from %v on, and the worker went on at %v", l.core.since, back)
 	}
 }

@@ -11,13 +11,13 @@ import (
 )
 
 // TestReadoutUnitComesBack holds how an excluded readout unit takes part again as another process: only when it is
-// awaited, from the cycle and the MEP of its return on, and with the return told to all.
+// awaited, from the cycle and the FirstMEP of its return on, and with the return told to all.
 func TestReadoutUnitComesBack(t *testing.T) {
 	sys := serve(t, small(2, 1))
 	there, lost := sys.ru(t, "ru0"), sys.ru(t, "ru1")
-	told := make(chan []Absence, 8)
+	reported := make(chan []Absence, 8)
 	bu, err := newBUClient(testContext(t), sys.conn, sys.scope("bu0"), sys.cfg.Core.Slots,
-		func(all []Absence) { told <- all })
+		func(all []Absence) { reported <- all })
 	must(t, err)
 	defer bu.Close()
 	must(t, there.Update(Update{Read: 8, Events: 8}))
@@ -26,10 +26,10 @@ func TestReadoutUnitComesBack(t *testing.T) {
 		t.Helper()
 		for next := uint64(0); next < upTo; {
 			tokens := nextBatch(t, there)
-			absences = append(absences, tokens.Absent...)
+			absences = append(absences, tokens.Absences...)
 			for i := range tokens.Len() {
 				if tok, ok := tokens.Token(i, 0); ok {
-					must(t, bu.Feedback(tok.built(1)))
+					must(t, bu.SendFeedback(tok.built(1)))
 					next = tok.MEP + 1
 				}
 			}
@@ -38,7 +38,7 @@ func TestReadoutUnitComesBack(t *testing.T) {
 	}
 	build(1)
 	must(t, sys.server.ExcludeRU("ru1"))
-	gone := []Absence{{RU: 1, Cycle: 1, MEP: 1}}
+	gone := []Absence{{RU: 1, FirstCycle: 1, FirstMEP: 1}}
 	if got := build(8); !slices.Equal(got, gone) {
 		t.Errorf("%+v was told, want %+v", got, gone)
 	}
@@ -55,27 +55,27 @@ func TestReadoutUnitComesBack(t *testing.T) {
 	must(t, err)
 	defer again.Close()
 	back := Absence{
-		RU:    1,
-		Back:  true,
-		Cycle: 8,
-		MEP:   8,
+		RU:         1,
+		Rejoined:   true,
+		FirstCycle: 8,
+		FirstMEP:   8,
 	}
-	if got := again.Back(); got != back {
+	if got := again.RejoinPoint(); got != back {
 		t.Errorf("the unit is back with %+v, want %+v", got, back)
 	}
 	if len(dropped) > 0 {
 		t.Errorf("units %v were told to be gone, and they are back", dropped)
 	}
 	first := nextBatch(t, again)
-	if want := []Absence{gone[0], back}; first.First != 8 || first.Len() != 0 || !slices.Equal(first.Absent, want) {
+	if want := []Absence{gone[0], back}; first.First != 8 || first.Len() != 0 || !slices.Equal(first.Absences, want) {
 		t.Errorf("its first batch is %+v, want cycle 8 and %+v", first, want)
 	}
-	var heard []Absence // in one message or in two
-	for len(heard) < 2 {
-		heard = append(heard, patiently.Receive(t, told, "the builder unit is not told that the unit went and came back")...)
+	var received []Absence // in one message or in two
+	for len(received) < 2 {
+		received = append(received, patiently.Receive(t, reported, "the builder unit is not told that the unit went and came back")...)
 	}
-	if want := []Absence{gone[0], back}; !slices.Equal(heard, want) {
-		t.Errorf("the builder unit was told %+v, want %+v", heard, want)
+	if want := []Absence{gone[0], back}; !slices.Equal(received, want) {
+		t.Errorf("the builder unit was told %+v, want %+v", received, want)
 	}
 	must(t, there.Update(Update{Read: 10, Events: 10}))
 	must(t, again.Update(Update{Read: 9, Events: 1})) // it counts from its return on
@@ -107,9 +107,9 @@ func TestIncludingTooLate(t *testing.T) {
 	}
 }
 
-// TestBuilderUnitsHearOfTheDrain holds that builder units hear that the view drains while they still have MEPs: an
+// TestBuilderUnitsAreNotifiedOfTheDrain holds that builder units hear that the view drains while they still have MEPs: an
 // output that waits for somebody else may have to let them through.
-func TestBuilderUnitsHearOfTheDrain(t *testing.T) {
+func TestBuilderUnitsAreNotifiedOfTheDrain(t *testing.T) {
 	sys := serve(t, small(1, 1))
 	rus, bus := sys.attachAll(t)
 	must(t, rus[0].Update(Update{Read: 1, Events: 1}))
@@ -127,6 +127,6 @@ func TestBuilderUnitsHearOfTheDrain(t *testing.T) {
 	case <-testContext(t).Done():
 		t.Fatal("the builder unit does not hear of it")
 	}
-	must(t, bus[0].Feedback(tok.built(1)))
+	must(t, bus[0].SendFeedback(tok.built(1)))
 	patiently.Receive(t, sys.server.Drained())
 }

@@ -17,8 +17,8 @@ import (
 //
 // Nothing is allocated per decision, and nobody waits for a readout unit.
 
-// teller tells decisions to readout units. It is an Outlet.
-type teller struct {
+// publisher tells decisions to readout units. It is an Outlet.
+type publisher struct {
 	// immutable
 	epoch  uint8
 	signal Signaler
@@ -27,54 +27,54 @@ type teller struct {
 	stop   context.CancelFunc
 	wg     sync.WaitGroup
 
-	spans []found // the pointer's scratch
+	spans []spanAt // the pointer's scratch
 
-	mu    sync.Mutex // guards what follows; never held while somebody is signalled
-	to    map[int]*digest
-	ranks []int // of to, in the order in which they came
-	gone  TellStats
+	mu          sync.Mutex // guards what follows; never held while somebody is signalled
+	readers     map[int]*deliveryQueue
+	ranks       []int // of to, in the order in which they came
+	closedStats DeliveryStats
 }
 
-// found is a span and its first event.
-type found struct {
+// spanAt is a span and its first event.
+type spanAt struct {
 	first uint64
 	Span
 }
 
-// tellEvery bounds what telling costs: 1000 messages/s to each readout unit that is never behind, each of 1 µs or so. A
+// publishInterval bounds what telling costs: 1000 messages/s to each readout unit that is never behind, each of 1 µs or so. A
 // readout unit that frees memory by decisions has it later by so much.
-const tellEvery = time.Millisecond
+const publishInterval = time.Millisecond
 
-func startTeller(epoch uint8, signal Signaler) *teller {
-	t := &teller{
-		epoch:  epoch,
-		signal: signal,
-		wake:   make(chan struct{}, 1),
-		to:     map[int]*digest{},
+func startPublisher(epoch uint8, signal Signaler) *publisher {
+	t := &publisher{
+		epoch:   epoch,
+		signal:  signal,
+		wake:    make(chan struct{}, 1),
+		readers: map[int]*deliveryQueue{},
 	}
 	t.ctx, t.stop = context.WithCancel(context.Background())
 	t.wg.Go(t.run)
 	return t
 }
 
-// open begins to tell a rank that is told nothing, with the decision that is made next.
-func (t *teller) open(rank int) {
+// addReader begins to tell a rank that is told nothing, with the decision that is made next.
+func (t *publisher) addReader(rank int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.to[rank] = newDigest(t.epoch)
+	t.readers[rank] = newDeliveryQueue(t.epoch)
 	t.ranks = append(t.ranks, rank)
 }
 
-// lose takes that a rank hears nothing more.
-func (t *teller) lose(rank int) {
+// removeReader takes that a rank hears nothing more.
+func (t *publisher) removeReader(rank int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	d := t.to[rank]
+	d := t.readers[rank]
 	if d == nil {
 		return
 	}
-	t.gone.add(d.shut())
-	delete(t.to, rank)
+	t.closedStats.add(d.close())
+	delete(t.readers, rank)
 	for i, r := range t.ranks {
 		if r == rank {
 			t.ranks = append(t.ranks[:i:i], t.ranks[i+1:]...) // a copy: the teller may go through the one before
@@ -83,32 +83,32 @@ func (t *teller) lose(rank int) {
 	}
 }
 
-// end takes that a rank has ended its part in the run, and said what it has heard.
-func (t *teller) end(rank int) {
+// endReader takes that a rank has ended its part in the run, and said what it has heard.
+func (t *publisher) endReader(rank int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if d := t.to[rank]; d != nil {
+	if d := t.readers[rank]; d != nil {
 		d.end()
 	}
 }
 
-// heard takes how many messages a rank has heard. False: that cannot be.
-func (t *teller) heard(rank int, messages uint64) bool {
+// ackReader takes how many messages a rank has heard. False: that cannot be.
+func (t *publisher) ackReader(rank int, messages uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	d := t.to[rank]
+	d := t.readers[rank]
 	if d == nil {
 		return true // it was lost, and its word was on the way
 	}
-	t.poke()
-	return d.hear(messages)
+	t.notify()
+	return d.ack(messages)
 }
 
 // Hand implements Outlet.
-func (t *teller) Hand(b []byte) {
+func (t *publisher) Publish(b []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.to) == 0 {
+	if len(t.readers) == 0 {
 		return
 	}
 	t.spans = t.spans[:0]
@@ -120,17 +120,17 @@ func (t *teller) Hand(b []byte) {
 				continue
 			}
 		}
-		t.spans = append(t.spans, found{event, Span{1, decision}})
+		t.spans = append(t.spans, spanAt{event, Span{1, decision}})
 	}
-	for _, d := range t.to {
+	for _, d := range t.readers {
 		for _, s := range t.spans {
 			d.add(s.first, s.Events, s.Decision)
 		}
 	}
-	t.poke()
+	t.notify()
 }
 
-func (t *teller) poke() {
+func (t *publisher) notify() {
 	select {
 	case t.wake <- struct{}{}:
 	default:
@@ -138,8 +138,8 @@ func (t *teller) poke() {
 }
 
 // run tells until nobody wants to know any more.
-func (t *teller) run() {
-	b := make([]byte, 0, MessageSize+mostSpans*spanSize)
+func (t *publisher) run() {
+	b := make([]byte, 0, MessageSize+maxSpans*spanSize)
 	for {
 		select {
 		case <-t.wake:
@@ -150,54 +150,54 @@ func (t *teller) run() {
 		ranks := t.ranks
 		t.mu.Unlock()
 		for _, rank := range ranks {
-			t.tell(rank, b)
+			t.sendPending(rank, b)
 		}
 		select {
-		case <-time.After(tellEvery):
+		case <-time.After(publishInterval):
 		case <-t.ctx.Done():
 			return
 		}
 	}
 }
 
-// tell tells a rank all that it may be told now.
-func (t *teller) tell(rank int, b []byte) {
+// sendPending tells a rank all that it may be told now.
+func (t *publisher) sendPending(rank int, b []byte) {
 	for {
 		t.mu.Lock()
 		var m []byte
-		if d := t.to[rank]; d != nil {
-			m = d.message(b)
+		if d := t.readers[rank]; d != nil {
+			m = d.nextMessage(b)
 		}
 		t.mu.Unlock()
 		if m == nil {
 			return
 		}
 		if t.signal.Signal(rank, m) != nil {
-			t.lose(rank) // the link is over, which who watches it is told
+			t.removeReader(rank) // the link is over, which who watches it is told
 			return
 		}
 	}
 }
 
 // close ends telling: what was not heard is given up.
-func (t *teller) close() {
+func (t *publisher) close() {
 	t.stop()
 	t.wg.Wait()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, d := range t.to {
-		t.gone.add(d.shut())
+	for _, d := range t.readers {
+		t.closedStats.add(d.close())
 	}
-	clear(t.to)
+	clear(t.readers)
 	t.ranks = nil
 }
 
 // stats are the counters so far.
-func (t *teller) stats() TellStats {
+func (t *publisher) stats() DeliveryStats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := t.gone
-	for _, d := range t.to {
+	s := t.closedStats
+	for _, d := range t.readers {
 		s.add(d.stats)
 	}
 	return s

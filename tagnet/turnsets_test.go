@@ -8,10 +8,10 @@ import (
 )
 
 // TestNeverTwiceInSuccession holds that no partition has two MEPs in succession while another has an active builder
-// unit, whatever the policies (TagNet-farm §III.B.2); and that a MEP still goes when all others are gone.
+// unit, whatever the policies (TagNet-farm §III.B.2); and that a FirstMEP still goes when all others are gone.
 func TestNeverTwiceInSuccession(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := newPartitioned(t)
+		p := newTurnSetModel(t)
 		for range 60 {
 			p.step(t)
 		}
@@ -19,15 +19,15 @@ func TestNeverTwiceInSuccession(t *testing.T) {
 	})
 }
 
-// partitioned is a view with partitions, of which builder units are excluded and come back between MEPs.
-type partitioned struct {
-	core   *Core
-	batch  Batch
-	of     []uint16 // partition of each builder unit
-	out    []bool   // excluded
-	busy   []placed // without outcome
-	last   int      // partition of the last MEP; -1: none yet
-	active int      // partitions with an active builder unit
+// turnSetModel is a view with partitions, of which builder units are excluded and come back between MEPs.
+type turnSetModel struct {
+	core      *Core
+	batch     Batch
+	turnSetOf []uint16 // partition of each builder unit
+	out       []bool   // excluded
+	busy      []placed // without outcome
+	last      int      // partition of the last FirstMEP; -1: none yet
+	active    int      // partitions with an active builder unit
 }
 
 // placed is a token, and who has it.
@@ -36,15 +36,15 @@ type placed struct {
 	bu int
 }
 
-func newPartitioned(t *rapid.T) *partitioned {
+func newTurnSetModel(t *rapid.T) *turnSetModel {
 	bus := rapid.IntRange(2, 6).Draw(t, "bus")
 	r := drawRules(t, bus)
-	if len(r.Partitions) == 0 {
+	if len(r.TurnSets) == 0 {
 		r.Groups, r.BusyGroup = nil, Wait
 		cut := rapid.IntRange(1, bus-1).Draw(t, "cut")
-		r.Partitions = [][]int{upTo(bus)[:cut], upTo(bus)[cut:]}
+		r.TurnSets = [][]int{upTo(bus)[:cut], upTo(bus)[cut:]}
 	}
-	p := &partitioned{out: make([]bool, bus), last: -1, core: newCore(t, Config{
+	p := &turnSetModel{out: make([]bool, bus), last: -1, core: newCore(t, Config{
 		RUs:     names("ru", 1),
 		BUs:     names("bu", bus),
 		Slots:   rapid.IntRange(1, 3).Draw(t, "slots"),
@@ -53,13 +53,13 @@ func newPartitioned(t *rapid.T) *partitioned {
 		Rules:   r,
 		Loose:   rapid.Bool().Draw(t, "loose"),
 	})}
-	p.of, _ = membersOf("partition", r.Partitions, bus)
+	p.turnSetOf, _ = setIndexOf("partition", r.TurnSets, bus)
 	p.core.Start()
 	return p
 }
 
 // step reads MEPs, ends one, excludes a builder unit or takes one back; then it looks at what is issued.
-func (p *partitioned) step(t *rapid.T) {
+func (p *turnSetModel) step(t *rapid.T) {
 	switch bu := rapid.IntRange(0, len(p.out)-1).Draw(t, "builder unit"); rapid.IntRange(0, 9).Draw(t, "what") {
 	case 0:
 		p.exclude(t, bu)
@@ -79,14 +79,14 @@ func (p *partitioned) step(t *rapid.T) {
 }
 
 // exclude leaves one builder unit at least.
-func (p *partitioned) exclude(t *rapid.T, bu int) {
-	left := 0
+func (p *turnSetModel) exclude(t *rapid.T, bu int) {
+	remaining := 0
 	for _, out := range p.out {
 		if !out {
-			left++
+			remaining++
 		}
 	}
-	if p.out[bu] || left == 1 {
+	if p.out[bu] || remaining == 1 {
 		return
 	}
 	p.out[bu] = true
@@ -95,29 +95,29 @@ func (p *partitioned) exclude(t *rapid.T, bu int) {
 	p.busy = slices.DeleteFunc(p.busy, func(b placed) bool { return b.bu == bu })
 }
 
-func (p *partitioned) read(t *rapid.T, more uint64) {
+func (p *turnSetModel) read(t *rapid.T, more uint64) {
 	at := p.core.next + more
 	if at > p.core.read {
-		must(t, p.core.Update(0, Update{Read: at, Events: at}))
+		must(t, p.core.ApplyUpdate(0, Update{Read: at, Events: at}))
 	}
 }
 
-func (p *partitioned) end(t *rapid.T, i int) {
+func (p *turnSetModel) end(t *rapid.T, i int) {
 	b := p.busy[i]
 	p.busy = slices.Delete(p.busy, i, i+1)
-	must(t, p.core.Feedback(b.bu, b.built(1)))
+	must(t, p.core.ApplyFeedback(b.bu, b.built(1)))
 }
 
 // issue looks at all MEPs that go now, in the order in which they were chosen.
-func (p *partitioned) issue(t *rapid.T) {
-	turns := slices.Clone(p.core.chooser.at)
+func (p *turnSetModel) issue(t *rapid.T) {
+	turns := slices.Clone(p.core.chooser.nextTurn)
 	p.batch.Reset(p.core.NextCycle(), p.core.Places())
 	p.core.Issue(&p.batch)
 	p.active = 0
 	seen := map[uint16]bool{}
-	for bu, of := range p.of {
-		if !p.out[bu] && !seen[of] {
-			seen[of] = true
+	for bu, set := range p.turnSetOf {
+		if !p.out[bu] && !seen[set] {
+			seen[set] = true
 			p.active++
 		}
 	}
@@ -128,7 +128,7 @@ func (p *partitioned) issue(t *rapid.T) {
 
 // cycle looks at one. MEPs of excluded builder units go first, and are not in the order of their numbers: with them the
 // order of the choices is not to be seen, and only how many there are of each partition is held.
-func (p *partitioned) cycle(t *rapid.T, cycle int, turns []uint32) {
+func (p *turnSetModel) cycle(t *rapid.T, cycle int, turns []uint32) {
 	var all []placed
 	for bu := range p.batch.Places {
 		if tok, ok := p.batch.Token(cycle, bu); ok {
@@ -139,16 +139,16 @@ func (p *partitioned) cycle(t *rapid.T, cycle int, turns []uint32) {
 	slices.SortFunc(all, func(a, b placed) int { return int(a.MEP) - int(b.MEP) })
 	most := map[int]int{}
 	for _, b := range all {
-		of := int(p.of[b.bu])
-		most[of]++
-		if !again && of == p.last && p.active > 1 {
-			t.Fatalf("cycle %d: partition %d has two MEPs in succession, the second is %d; turns were at %v", cycle, of,
+		set := int(p.turnSetOf[b.bu])
+		most[set]++
+		if !again && set == p.last && p.active > 1 {
+			t.Fatalf("cycle %d: partition %d has two MEPs in succession, the second is %d; turns were at %v", cycle, set,
 				b.MEP, turns)
 		}
-		if p.active > 1 && most[of] > (len(all)+1)/2 {
-			t.Fatalf("cycle %d: %d of %d MEPs for partition %d", cycle, most[of], len(all), of)
+		if p.active > 1 && most[set] > (len(all)+1)/2 {
+			t.Fatalf("cycle %d: %d of %d MEPs for partition %d", cycle, most[set], len(all), set)
 		}
-		p.last = of
+		p.last = set
 	}
 	if again {
 		p.last = -1
@@ -157,7 +157,7 @@ func (p *partitioned) cycle(t *rapid.T, cycle int, turns []uint32) {
 }
 
 // finish ends what is under way: whoever waits for another partition does not wait for ever.
-func (p *partitioned) finish(t *rapid.T) {
+func (p *turnSetModel) finish(t *rapid.T) {
 	before := p.core.next
 	p.read(t, 3)
 	for range 1000 {
@@ -170,6 +170,6 @@ func (p *partitioned) finish(t *rapid.T) {
 		}
 	}
 	if len(p.busy) > 0 || p.core.next != p.core.read || p.core.next == before {
-		t.Fatalf("%d MEPs under way, %d of %d issued: %v", len(p.busy), p.core.next, p.core.read, p.core.waiting)
+		t.Fatalf("%d MEPs under way, %d of %d issued: %v", len(p.busy), p.core.next, p.core.read, p.core.waitReason)
 	}
 }

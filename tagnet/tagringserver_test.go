@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// TestRingOverStreams takes tags to the first readout unit and back from the last.
-func TestRingOverStreams(t *testing.T) {
+// TestTagRingOverStreams takes tags to the first readout unit and back from the last.
+func TestTagRingOverStreams(t *testing.T) {
 	cfg := small(2, 2)
-	cfg.Core.Ring, cfg.Core.Loose, cfg.Core.Bypass, cfg.Core.End = true, true, true, 2
+	cfg.Core.TagRing, cfg.Core.Loose, cfg.Core.Bypass, cfg.Core.End = true, true, true, 2
 	sys := serve(t, cfg)
 	first, last := sys.ru(t, "ru0"), sys.ru(t, "ru1")
 	bus := []*BUClient{sys.bu(t, "bu0"), sys.bu(t, "bu1")}
@@ -28,7 +28,7 @@ func TestRingOverStreams(t *testing.T) {
 		for _, ru := range served {
 			tags[i].Served.Add(ru)
 		}
-		must(t, last.Return(&tags[i]))
+		must(t, last.ReturnTag(&tags[i]))
 	}
 	for len(tags) < 3 {
 		batch := nextBatch(t, first)
@@ -49,10 +49,10 @@ func TestRingOverStreams(t *testing.T) {
 	}
 	for _, tag := range tags[:2] {
 		bu := int(tag.Place % 2)
-		must(t, bus[bu].Feedback(Token{MEP: tag.MEP, Slot: tag.Slot, Attempt: tag.Attempt}.built(1)))
+		must(t, bus[bu].SendFeedback(Token{MEP: tag.MEP, Slot: tag.Slot, Attempt: tag.Attempt}.built(1)))
 	}
 	tags[2].Served.Add(0)
-	if err := last.Return(&tags[2]); err != nil && !errors.Is(err, io.EOF) { // the end may come before it returns
+	if err := last.ReturnTag(&tags[2]); err != nil && !errors.Is(err, io.EOF) { // the end may come before it returns
 		t.Fatal(err)
 	}
 	select {
@@ -64,7 +64,7 @@ func TestRingOverStreams(t *testing.T) {
 	if g := reg.Counters.Tags; g.Launched != 2 || g.Returned != 2 || g.Again != 1 || g.Loops[1] != 1 {
 		t.Errorf("%+v", g)
 	}
-	if n := (&Stats{Registers: reg}).Named(); n["tags_returned"] != 2 || n["tags_loops_1"] != 1 {
+	if n := (&Stats{Registers: reg}).CountersByName(); n["tags_returned"] != 2 || n["tags_loops_1"] != 1 {
 		t.Errorf("%v", n)
 	}
 }
@@ -72,13 +72,13 @@ func TestRingOverStreams(t *testing.T) {
 // TestWrongTagEndsTheRun holds that a tag that is not as it was sent cuts the readout unit off, and is reported.
 func TestWrongTagEndsTheRun(t *testing.T) {
 	cfg := small(1, 1)
-	cfg.Core.Ring = true
+	cfg.Core.TagRing = true
 	sys := serve(t, cfg)
 	ru := sys.ru(t, "ru0")
 	sys.bu(t, "bu0")
 	must(t, ru.Update(Update{Read: 1, Events: 1}))
 	nextToken(t, ru, 0)
-	err := ru.Return(&Tag{Place: 0, MEP: 7, Attempt: 1}) // the refusal may come before it returns
+	err := ru.ReturnTag(&Tag{Place: 0, MEP: 7, Attempt: 1}) // the refusal may come before it returns
 	e := sys.incident(t)
 	if e.Incident != Misbehaved || e.Unit != "ru0" || !strings.Contains(e.Error(), "where MEP 0") {
 		t.Errorf("%v", e)
@@ -99,7 +99,7 @@ func TestWrongTagEndsTheRun(t *testing.T) {
 // update stands.
 func TestTagsWithAnEndThatDoesNotFit(t *testing.T) {
 	cfg := small(2, 1)
-	cfg.Core.Ring, cfg.Core.Loose = true, true
+	cfg.Core.TagRing, cfg.Core.Loose = true, true
 	sys := serve(t, cfg)
 	first, last := sys.ru(t, "ru0"), sys.ru(t, "ru1")
 	sys.bu(t, "bu0")
@@ -113,7 +113,7 @@ func TestTagsWithAnEndThatDoesNotFit(t *testing.T) {
 	}
 	tags[0].Served.Add(0)
 	tags[0].Served.Add(1)
-	sys.server.do(func() {
+	sys.server.runAsOwner(func() {
 		sys.server.applyUpdate(sys.server.streams[Readout][1], &input{update: Update{Read: 1, Events: 1, End: true},
 			returned: tags[:1]})
 	})
@@ -126,11 +126,11 @@ func TestTagsWithAnEndThatDoesNotFit(t *testing.T) {
 	}
 }
 
-// TestExclusionIsToldToTheRing holds that all readout units hear what is withdrawn, and that none of them can be
+// TestExclusionIsReportedToTheTagRing holds that all readout units hear what is withdrawn, and that none of them can be
 // excluded.
-func TestExclusionIsToldToTheRing(t *testing.T) {
+func TestExclusionIsReportedToTheTagRing(t *testing.T) {
 	cfg := small(2, 2)
-	cfg.Core.Ring, cfg.Core.Loose = true, true
+	cfg.Core.TagRing, cfg.Core.Loose = true, true
 	sys := serve(t, cfg)
 	rus := []*RUClient{sys.ru(t, "ru0"), sys.ru(t, "ru1")}
 	sys.bu(t, "bu0")
@@ -148,7 +148,7 @@ func TestExclusionIsToldToTheRing(t *testing.T) {
 			if len(batch.Withdrawn) == 0 {
 				continue
 			}
-			if !slices.Equal(batch.Withdrawn, []Withdrawal{{BU: 1, Before: 1}}) {
+			if !slices.Equal(batch.Withdrawn, []Withdrawal{{BU: 1, BeforeCycle: 1}}) {
 				t.Errorf("ru%d: %v", i, batch.Withdrawn)
 			}
 			break
@@ -162,55 +162,55 @@ func TestExclusionIsToldToTheRing(t *testing.T) {
 	}
 }
 
-// TestLargeRing holds that a ring has no more readout units than its tags have bits.
-func TestLargeRing(t *testing.T) {
+// TestLargeTagRing holds that a ring has no more readout units than its tags have bits.
+func TestLargeTagRing(t *testing.T) {
 	cfg := Config{
-		RUs:     names("ru", MaxRing+1),
+		RUs:     names("ru", MaxTagRing+1),
 		BUs:     names("bu", 1),
 		Slots:   1,
 		Packing: 1,
-		Ring:    true,
+		TagRing: true,
 	}
 	if _, err := NewCore(cfg); err == nil {
 		t.Error("it is taken")
 	}
-	cfg.RUs = cfg.RUs[:MaxRing]
+	cfg.RUs = cfg.RUs[:MaxTagRing]
 	core := newCore(t, cfg)
 	core.Start()
 	for ru := range cfg.RUs {
-		must(t, core.Update(ru, Update{Read: 1, Events: 1, End: true}))
+		must(t, core.ApplyUpdate(ru, Update{Read: 1, Events: 1, End: true}))
 	}
 	var batch Batch
 	batch.Reset(0, 1)
 	core.Issue(&batch)
-	tags := core.Launch(nil)
+	tags := core.LaunchTags(nil)
 	for ru := range cfg.RUs {
 		tags[0].Served.Add(ru)
 	}
-	must(t, core.Return(MaxRing-1, &tags[0]))
+	must(t, core.ReturnTag(MaxTagRing-1, &tags[0]))
 }
 
-// TestAbandonedRing holds that tags under way are counted when the run is given up.
-func TestAbandonedRing(t *testing.T) {
+// TestAbandonedTagRing holds that tags under way are counted when the run is given up.
+func TestAbandonedTagRing(t *testing.T) {
 	core := newCore(t, Config{
 		RUs:     names("ru", 1),
 		BUs:     names("bu", 2),
 		Slots:   2,
 		Packing: 1,
-		Ring:    true,
+		TagRing: true,
 		Loose:   true,
 	})
 	core.Start()
-	must(t, core.Update(0, Update{Read: 4, Events: 4}))
+	must(t, core.ApplyUpdate(0, Update{Read: 4, Events: 4}))
 	var batch Batch
 	batch.Reset(0, 2)
 	core.Issue(&batch)
-	tags := core.Launch(nil)
+	tags := core.LaunchTags(nil)
 	core.abandon()
-	if g := core.ring.count; core.State() != Drained || g.Abandoned != 2 || g.Dropped != 2 || core.ring.depth.Now != 0 {
+	if g := core.tagRing.counters; core.State() != Drained || g.Abandoned != 2 || g.Dropped != 2 || core.tagRing.depth.Now != 0 {
 		t.Errorf("%s, %v", core.State(), g)
 	}
-	if err := core.Return(0, &tags[0]); !errors.Is(err, TagTwice) {
+	if err := core.ReturnTag(0, &tags[0]); !errors.Is(err, TagTwice) {
 		t.Errorf("%v", err)
 	}
 }

@@ -12,12 +12,12 @@ import (
 
 // ahead is a rank of a barrier with slack: it enters an epoch when what it waits for in the one before was left.
 type ahead struct {
-	turns
+	openEpochs
 	until uint64
 	open  bool
 }
 
-func (a *ahead) waits() bool { return a.open && !a.left(a.until) }
+func (a *ahead) waits() bool { return a.open && !a.released(a.until) }
 
 // TestNobodyIsFartherAhead: any N, any slack, any order of entering and delivery, any duplication. Whoever goes on
 // finds that everybody has entered the epoch that many before, and the least offer of it. All get through.
@@ -31,14 +31,14 @@ func TestNobodyIsFartherAhead(t *testing.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
 		ranks := make([]ahead, n)
 		for r, core := range newCores(t, kind.String(), n) {
-			ranks[r].turns = newTurns(core, slack)
+			ranks[r].openEpochs = newOpenEpochs(core, slack)
 		}
 		var acts Actions
 		var flying, history []Message
 		for {
 			var ready []int
 			for r := range ranks {
-				if !ranks[r].waits() && ranks[r].epoch < epochs {
+				if !ranks[r].waits() && ranks[r].next < epochs {
 					ready = append(ready, r)
 				}
 			}
@@ -53,7 +53,7 @@ func TestNobodyIsFartherAhead(t *testing.T) {
 			case pick < len(ready):
 				a := &ranks[ready[pick]]
 				checkAhead(rt, ranks, a, slack)
-				a.offer(offer(ready[pick], a.epoch))
+				a.setOffer(offer(ready[pick], a.next))
 				var err error
 				a.until, a.open, err = a.enter(0, &acts)
 				must(rt, err)
@@ -66,8 +66,8 @@ func TestNobodyIsFartherAhead(t *testing.T) {
 			flying, history = append(flying, acts.Send...), append(history, acts.Send...)
 		}
 		for r := range ranks {
-			if _, open := ranks[r].oldest(); open || ranks[r].epoch != epochs {
-				rt.Fatalf("rank %d entered %d of %d epochs, of which some are open: %v", r, ranks[r].epoch, epochs, open)
+			if _, open := ranks[r].oldestOpen(); open || ranks[r].next != epochs {
+				rt.Fatalf("rank %d entered %d of %d epochs, of which some are open: %v", r, ranks[r].next, epochs, open)
 			}
 		}
 		if want := messages(kind, n) * int(epochs); len(history) != want {
@@ -81,17 +81,17 @@ func checkAhead(t *rapid.T, ranks []ahead, a *ahead, slack int) {
 	if !a.open {
 		return
 	}
-	if a.until+uint64(slack)+1 != a.epoch {
-		t.Fatalf("in epoch %d it waited for epoch %d, with slack %d", a.epoch-1, a.until, slack)
+	if a.until+uint64(slack)+1 != a.next {
+		t.Fatalf("in epoch %d it waited for epoch %d, with slack %d", a.next-1, a.until, slack)
 	}
 	least := offer(0, a.until)
 	for other := range ranks {
-		if ranks[other].epoch <= a.until {
+		if ranks[other].next <= a.until {
 			t.Fatalf("somebody left epoch %d, which rank %d has not entered", a.until, other)
 		}
 		least = min(least, offer(other, a.until))
 	}
-	if got := a.held().Least; got != least {
+	if got := a.lastStraggler().MinOffer; got != least {
 		t.Fatalf("the least offer of epoch %d was %d, not %d", a.until, least, got)
 	}
 }

@@ -13,15 +13,15 @@ import (
 	"ringlet/shmem"
 )
 
-// lanes is how many processes may judge for one builder unit.
-const lanes = 16
+// maxWorkers is how many processes may judge for one builder unit.
+const maxWorkers = 16
 
 // Memory is what the memory of a lane takes, bytes, where a MEP has that many at most: for the MEP that the process has
 // just done with, the next one, and what is left over where the buffer ends.
 func Memory(mostMEP int) int { return max(1<<20, 3*(mostMEP+shmem.PageSize)) }
 
-// grace is how long events wait where no process takes them: a process that was restarted is there in a second.
-const grace = 2 * time.Second
+// absenceGrace is how long events wait where no process takes them: a process that was restarted is there in a second.
+const absenceGrace = 2 * time.Second
 
 // segmentPrefix begins the names of lanes; behind it stand the filter's, and the numbers of builder unit and lane.
 const segmentPrefix = "ringlet-filter-"
@@ -38,57 +38,57 @@ type Config struct {
 	dir string // of the segments' names; empty: shmem.DefaultDir
 }
 
-// Panel is the processes that judge for one builder unit. There is always one lane more than there are processes, until
+// Pool is the processes that judge for one builder unit. There is always one lane more than there are processes, until
 // there are lanes: so the memory follows from how many there are.
-type Panel struct {
+type Pool struct {
 	// immutable
-	cfg     Config
-	cases   chan *filter.Case
-	done    func(*filter.Case)
-	vacancy chan struct{} // of one place: the right to have a lane without a process
-	turned  chan struct{} // of one place: whether a process takes events has changed
+	cfg              Config
+	cases            chan *filter.Case
+	done             func(*filter.Case)
+	vacancy          chan struct{} // of one place: the right to have a lane without a process
+	acceptingChanged chan struct{} // of one place: whether a process takes events has changed
 
-	mu    sync.Mutex  // guards what follows
-	used  [lanes]bool // numbers of lanes that there are
-	takes int         // lanes whose process takes events
-	since time.Time   // takes is 0 from then on
-	said  map[string]int
-	unfit error // why the last lane could not be made; nil: it could
-	count counts
+	mu        sync.Mutex       // guards what follows
+	used      [maxWorkers]bool // numbers of lanes that there are
+	accepting int              // lanes whose process takes events
+	since     time.Time        // takes is 0 from then on
+	warnings  map[string]int
+	openErr   error // why the last lane could not be made; nil: it could
+	count     counts
 }
 
 // New makes one. Nothing is opened before Serve.
-func New(cfg Config) *Panel {
+func New(cfg Config) *Pool {
 	if cfg.dir == "" {
 		cfg.dir = shmem.DefaultDir
 	}
-	return &Panel{
-		cfg:     cfg,
-		vacancy: make(chan struct{}, 1),
-		turned:  make(chan struct{}, 1),
-		said:    map[string]int{},
+	return &Pool{
+		cfg:              cfg,
+		vacancy:          make(chan struct{}, 1),
+		acceptingChanged: make(chan struct{}, 1),
+		warnings:         map[string]int{},
 	}
 }
 
 // Seats is how many cases processes may have at a time, as long as MEPs are small.
-func (p *Panel) MaxCases() int { return 4 * depth }
+func (p *Pool) MaxCases() int { return 4 * maxCases }
 
 // Serve has processes judge the cases that come, until ctx is done, and gives each to done once. When it returns nobody
 // uses a case any more.
-func (p *Panel) Serve(ctx context.Context, cases chan *filter.Case, done func(*filter.Case)) {
+func (p *Pool) Serve(ctx context.Context, cases chan *filter.Case, done func(*filter.Case)) {
 	p.cases, p.done, p.since = cases, done, time.Now()
 	var wg sync.WaitGroup
-	for range lanes {
-		l := &lane{p: p}
-		l.poll, l.alive = l.look, func() error { return errLook }
+	for range maxWorkers {
+		l := &worker{pool: p}
+		l.pollFunc, l.aliveFunc = l.pollAnswers, func() error { return errRecheck }
 		wg.Go(func() { l.run(ctx) })
 	}
-	p.attend(ctx)
+	p.watchAbsence(ctx)
 	wg.Wait()
 }
 
-// number takes the lowest number of a lane that is free: filters that choose among builder units go by it.
-func (p *Panel) number() int {
+// allocateNumber takes the lowest number of a lane that is free: filters that choose among builder units go by it.
+func (p *Pool) allocateNumber() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	i := slices.Index(p.used[:], false)
@@ -96,30 +96,30 @@ func (p *Panel) number() int {
 	return i
 }
 
-func (p *Panel) freeNumber(i int) {
+func (p *Pool) freeNumber(i int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.used[i] = false
 }
 
-// made takes whether a lane could be made.
-func (p *Panel) made(err error) error {
+// recordOpen takes whether a lane could be made.
+func (p *Pool) recordOpen(err error) error {
 	if errors.Is(err, shmem.ErrExists) {
 		err = fmt.Errorf("%w: another run on this host has a filter of this name; give this one another name", err)
 	}
 	p.mu.Lock()
-	p.unfit = err
+	p.openErr = err
 	p.mu.Unlock()
 	if err != nil {
-		p.warn("a lane for filter processes could not be made", "err", err)
+		p.warn("the memory for a filter process could not be made", "err", err)
 	}
 	return err
 }
 
-// attend passes what waits while no process takes events.
-func (p *Panel) attend(ctx context.Context) {
+// watchAbsence passes what waits while no process takes events.
+func (p *Pool) watchAbsence(ctx context.Context) {
 	alarmed := false
-	timer := time.NewTimer(grace)
+	timer := time.NewTimer(absenceGrace)
 	defer timer.Stop()
 	for {
 		absent, wait := p.absent(time.Now())
@@ -140,8 +140,8 @@ func (p *Panel) attend(ctx context.Context) {
 		}
 		select {
 		case c := <-cases:
-			p.unattended(c)
-		case <-p.turned:
+			p.passUnattended(c)
+		case <-p.acceptingChanged:
 		case <-timer.C:
 		case <-ctx.Done():
 			return
@@ -151,20 +151,20 @@ func (p *Panel) attend(ctx context.Context) {
 
 // absent says that no process has taken events for longer than grace; else how long until that will be, 0 if there is
 // one.
-func (p *Panel) absent(now time.Time) (absent bool, wait time.Duration) {
+func (p *Pool) absent(now time.Time) (absent bool, wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.takes > 0 {
+	if p.accepting > 0 {
 		return false, 0
 	}
-	wait = max(grace, p.cfg.Deadline) - now.Sub(p.since)
+	wait = max(absenceGrace, p.cfg.Deadline) - now.Sub(p.since)
 	return wait <= 0, wait
 }
 
 // alarm says what to do.
-func (p *Panel) alarm() {
+func (p *Pool) alarm() {
 	p.mu.Lock()
-	here, unfit := p.count.processes, p.unfit
+	here, unfit := p.count.processes, p.openErr
 	p.mu.Unlock()
 	why := "no filter process is there: start one on this host, as this user"
 	switch {
@@ -177,20 +177,20 @@ func (p *Panel) alarm() {
 		"such as", fmt.Sprintf("python3 filter.py %s", p.cfg.Name), "builder", p.cfg.Builder)
 }
 
-// unattended has a case pass.
-func (p *Panel) unattended(c *filter.Case) {
-	c.Spread(0, filter.Verdict{Decision: filter.TimedOut})
+// passUnattended has a case pass.
+func (p *Pool) passUnattended(c *filter.Case) {
+	c.FillVerdicts(0, filter.Verdict{Decision: filter.TimedOut})
 	p.mu.Lock()
 	p.count.unattended += uint64(c.Events)
 	p.mu.Unlock()
 	p.done(c)
 }
 
-// giveBack has others judge cases. One that came back too often passes.
-func (p *Panel) giveBack(cases []*filter.Case) {
+// requeue has others judge cases. One that came back too often passes.
+func (p *Pool) requeue(cases []*filter.Case) {
 	for _, c := range cases {
-		if c.Returned > mostReturns {
-			c.Spread(0, filter.Verdict{Decision: filter.Failed})
+		if c.Returns > maxReturns {
+			c.FillVerdicts(0, filter.Verdict{Decision: filter.Failed})
 			p.done(c)
 			continue
 		}
@@ -201,34 +201,34 @@ func (p *Panel) giveBack(cases []*filter.Case) {
 	}
 }
 
-// turn counts lanes whose process takes events.
-func (p *Panel) turn(by int) {
+// addAccepting counts lanes whose process takes events.
+func (p *Pool) addAccepting(by int) {
 	if by == 0 {
 		return
 	}
 	p.mu.Lock()
-	p.takes += by
+	p.accepting += by
 	p.since = time.Now()
 	p.mu.Unlock()
 	select {
-	case p.turned <- struct{}{}:
+	case p.acceptingChanged <- struct{}{}:
 	default:
 	}
 }
 
-// mostSaid is how often a Panel logs one kind of fault: a filter that falls over with every event would fill the disk.
-const mostSaid = 10
+// maxWarnings is how often a Panel logs one kind of fault: a filter that falls over with every event would fill the disk.
+const maxWarnings = 10
 
 // warn logs a fault of a process.
-func (p *Panel) warn(kind string, args ...any) {
+func (p *Pool) warn(kind string, args ...any) {
 	p.mu.Lock()
-	p.said[kind]++
-	n := p.said[kind]
+	p.warnings[kind]++
+	n := p.warnings[kind]
 	p.mu.Unlock()
-	if n > mostSaid {
+	if n > maxWarnings {
 		return
 	}
-	if n == mostSaid {
+	if n == maxWarnings {
 		kind += " (further ones are counted)"
 	}
 	p.cfg.Log.Warn(kind, append([]any{"filter", p.cfg.Name, "builder", p.cfg.Builder}, args...)...)

@@ -25,19 +25,19 @@ import (
 // late; and more than a switch takes to forget a port, or a connection to be made again, by far.
 const DefaultResume = 3 * time.Second
 
-// talk is the scheduler's end of a unit's conversation. The owner owns it.
-type talk struct {
+// unitSession is the scheduler's end of a unit's conversation. The owner owns it.
+type unitSession struct {
 	number uint64  // of the conversation; 0: the unit has never attached
-	last   *stream // the newest stream, whether it is open or has broken
-	away   bool    // that has broken, and may be resumed
+	stream *stream // the newest stream, whether it is open or has broken
+	broken bool    // that has broken, and may be resumed
 	lost   bool    // it cannot be resumed any more
 
-	returned, settled uint64 // tags and settled exclusions that a readout unit has told of
+	returned, confirmed uint64 // tags and settled exclusions that a readout unit has told of
 
-	back comeback // of a readout unit that was excluded before
+	rejoin rejoinPoint // of a readout unit that was excluded before
 }
 
-var errSuperseded = status.Error(codes.Aborted, "tagnet: the conversation has gone on over another stream")
+var errSuperseded = status.Error(codes.Aborted, "tagnet: the session has gone on over another stream")
 
 // attach makes the stream of a unit, whose scope has been checked, known to the owner.
 func (s *Server) attach(role Role, sc *tagnetv1.Scope, units map[string]int) (*stream, error) {
@@ -47,36 +47,36 @@ func (s *Server) attach(role Role, sc *tagnetv1.Scope, units map[string]int) (*s
 		return nil, s.refuse(codes.InvalidArgument, RefusedName, sc.GetName(), "", "view %d has no %s %q", s.cfg.View, role,
 			sc.GetName())
 	case sc.GetConversation() == 0:
-		return nil, s.refuse(codes.InvalidArgument, RefusedMessage, 0, "a number", "%q has no number for its conversation",
+		return nil, s.refuse(codes.InvalidArgument, RefusedMessage, 0, "a number", "%q has no number for its session",
 			sc.GetName())
 	}
 	st := &stream{
-		role: role,
-		name: sc.GetName(),
-		unit: unit,
-		wake: make(chan struct{}, 1),
-		over: make(chan struct{}),
+		role:   role,
+		name:   sc.GetName(),
+		unit:   unit,
+		wake:   make(chan struct{}, 1),
+		closed: make(chan struct{}),
 	}
 	var err error
-	s.do(func() { err = s.admit(st, sc.GetConversation()) })
+	s.runAsOwner(func() { err = s.admit(st, sc.GetConversation()) })
 	return st, err
 }
 
 // admit begins a conversation or resumes it. The owner calls it.
 func (s *Server) admit(st *stream, number uint64) error {
 	role, unit := st.role, st.unit
-	t := &s.talks[role][unit]
+	t := &s.sessions[role][unit]
 	switch {
 	case role == Readout && s.core.rus[unit].excluded:
-		if err := s.comeBack(st, number); err != nil {
+		if err := s.admitRejoin(st, number); err != nil {
 			return err
 		}
 	case role == Builder && s.core.bus[unit].excluded:
 		if err := s.readmit(unit, number); err != nil {
 			return err
 		}
-		*t = talk{number: number}
-	case t.last == nil:
+		*t = unitSession{number: number}
+	case t.stream == nil:
 		t.number = number
 	case t.number != number:
 		return s.refuse(codes.FailedPrecondition, RefusedTwice, st.name, "",
@@ -87,27 +87,27 @@ func (s *Server) admit(st *stream, number uint64) error {
 	default:
 		s.resume(t, st)
 	}
-	t.last, t.away, st.back = st, false, t.back
+	t.stream, t.broken, st.rejoin = st, false, t.rejoin
 	s.streams[role][unit] = st
 	s.startIfComplete()
 	return nil
 }
 
 // resume lets a conversation go on over a new stream. The old one may not have broken yet for this end of it.
-func (s *Server) resume(t *talk, st *stream) {
+func (s *Server) resume(t *unitSession, st *stream) {
 	s.core.counters.StreamsResumed++
-	t.last.close(errSuperseded)
-	st.done.Store(t.last.done.Load())
+	t.stream.close(errSuperseded)
+	st.done.Store(t.stream.done.Load())
 }
 
 // detach makes the owner forget the stream. Unless it ended as it should its unit may resume, or is lost.
 func (s *Server) detach(st *stream, err error) {
-	s.do(func() {
+	s.runAsOwner(func() {
 		if s.streams[st.role][st.unit] != st {
 			return // excluded, or superseded: known
 		}
 		s.streams[st.role][st.unit] = nil
-		t := &s.talks[st.role][st.unit]
+		t := &s.sessions[st.role][st.unit]
 		if s.closing() || err == nil || errors.Is(err, errClosing) {
 			return
 		}
@@ -118,7 +118,7 @@ func (s *Server) detach(st *stream, err error) {
 			s.lose(st, err)
 		default:
 			s.core.counters.StreamsBroken++
-			t.away = true
+			t.broken = true
 			time.AfterFunc(s.cfg.ResumeTimeout, func() { s.post(nil, input{call: func() { s.expire(st, err) }}) })
 		}
 	})
@@ -128,11 +128,11 @@ func (s *Server) closing() bool { return isClosed(s.quit) }
 
 // expire ends the time that the unit of a broken stream had. The owner calls it.
 func (s *Server) expire(st *stream, err error) {
-	t := &s.talks[st.role][st.unit]
-	if t.last != st || !t.away {
+	t := &s.sessions[st.role][st.unit]
+	if t.stream != st || !t.broken {
 		return // it has been resumed
 	}
-	t.away = false
+	t.broken = false
 	if st.role == Builder && s.core.bus[st.unit].excluded {
 		_, _ = s.core.loseBU(st.unit) // the unit is known: it was excluded while nobody could say whether it is still there
 		return
@@ -142,7 +142,7 @@ func (s *Server) expire(st *stream, err error) {
 
 // lose reports a unit as lost. The owner calls it.
 func (s *Server) lose(st *stream, err error) {
-	s.talks[st.role][st.unit].lost = true
+	s.sessions[st.role][st.unit].lost = true
 	if s.core.State() == Drained || st.role == Readout && s.core.rus[st.unit].excluded {
 		return
 	}
@@ -150,7 +150,7 @@ func (s *Server) lose(st *stream, err error) {
 	if status.Code(err) == codes.InvalidArgument {
 		incident = Misbehaved
 	}
-	s.notices.peer(&PeerError{
+	s.notices.addIncident(&UnitError{
 		Role:     st.role,
 		Unit:     st.name,
 		Incident: incident,
@@ -160,15 +160,15 @@ func (s *Server) lose(st *stream, err error) {
 
 // attached tells that a unit takes part: its stream is open, or may still be resumed. The owner calls it.
 func (s *Server) attached(role Role, unit int) bool {
-	return s.streams[role][unit] != nil || s.talks[role][unit].away
+	return s.streams[role][unit] != nil || s.sessions[role][unit].broken
 }
 
 // misbehaved tells that the owner closed the stream, and has reported why.
-func (st *stream) misbehaved() bool { return isClosed(st.over) }
+func (st *stream) misbehaved() bool { return isClosed(st.closed) }
 
-// cutFor ends the stream of a unit that has told what cannot be, and reports it. The owner calls it.
-func (s *Server) cutFor(st *stream, why Refusal, got, want any, err error) {
-	s.notices.peer(&PeerError{
+// cutMisbehaving ends the stream of a unit that has told what cannot be, and reports it. The owner calls it.
+func (s *Server) cutMisbehaving(st *stream, why Refusal, got, want any, err error) {
+	s.notices.addIncident(&UnitError{
 		Role:     st.role,
 		Unit:     st.name,
 		Incident: Misbehaved,

@@ -24,7 +24,7 @@ func TestStoppedBuilders(t *testing.T) {
 		atOnce := rapid.Uint64Range(1, 10).Draw(t, "MEPs at once")
 		for read := atOnce; read < m.total; read += atOnce {
 			for ru := range m.read {
-				m.tell(t, ru, read)
+				m.sendUpdate(t, ru, read)
 			}
 			before := -1
 			for before != len(m.done) {
@@ -49,7 +49,7 @@ func TestStoppedBuilders(t *testing.T) {
 // and with a window that is not what binds.
 func (m *model) withoutGroups(t *rapid.T) {
 	cfg := m.core.cfg
-	cfg.Rules.Groups, cfg.Rules.BusyGroup, cfg.Rules.Partitions = nil, Wait, nil
+	cfg.Rules.Groups, cfg.Rules.BusyGroup, cfg.Rules.TurnSets = nil, Wait, nil
 	cfg.Window = 1024
 	core := newCore(t, cfg)
 	core.Start()
@@ -58,14 +58,14 @@ func (m *model) withoutGroups(t *rapid.T) {
 
 // checkWentOn holds that all that was read is done, but for what stopped builder units have and an incomplete cycle.
 func (m *model) checkWentOn(t *rapid.T, r *Registers, stopped []bool, atOnce uint64) {
-	left := m.total - uint64(len(m.done))
+	remaining := m.total - uint64(len(m.done))
 	for j := range stopped {
 		if stopped[j] {
-			left -= r.Bus[j].Used.Now
+			remaining -= r.Bus[j].Used.Now
 		}
 	}
-	if left > atOnce+uint64(m.core.places) {
-		t.Fatalf("%d MEPs have not been built, though somebody could: %+v", left, r)
+	if remaining > atOnce+uint64(m.core.places) {
+		t.Fatalf("%d MEPs have not been built, though somebody could: %+v", remaining, r)
 	}
 }
 
@@ -78,9 +78,9 @@ func (m *model) checkSlotsUsed(t *rapid.T, r *Registers, stopped []bool) {
 			most = max(most, r.Bus[j].Used.Now)
 		}
 	}
-	if want := min(m.core.cfg.Slots, m.core.cfg.LookAhead); most != uint64(want) || m.core.waiting != ForSlots &&
-		m.core.waiting != ForLookAhead {
-		t.Fatalf("it waits for %s when a stopped builder unit has %d MEPs of %d", m.core.waiting, most, want)
+	if want := min(m.core.cfg.Slots, m.core.cfg.LookAhead); most != uint64(want) || m.core.waitReason != WaitForSlots &&
+		m.core.waitReason != WaitForLookAhead {
+		t.Fatalf("it waits for %s when a stopped builder unit has %d MEPs of %d", m.core.waitReason, most, want)
 	}
 }
 
@@ -95,7 +95,7 @@ func (m *model) answerAlive(t *rapid.T, stopped []bool) {
 
 // TestReachFitsReadoutUnits has readout units that keep, from the watermark on, twice what may be in flight, as they do
 // of small MEPs. However far the look-ahead goes, they do not fill up behind a builder unit that has stopped with all
-// it can have, or whose sink is stuck with a MEP.
+// it can have, or whose sink is stuck with a FirstMEP.
 func TestReachFitsReadoutUnits(t *testing.T) {
 	for _, tc := range []struct {
 		policy Policy
@@ -117,14 +117,14 @@ func TestReachFitsReadoutUnits(t *testing.T) {
 		core.Start()
 		for core.counters.Built < 1000 {
 			read := core.Released() + 2*slots*bus
-			must(t, core.Update(0, Update{Read: read, Events: read}))
+			must(t, core.ApplyUpdate(0, Update{Read: read, Events: read}))
 			var batch Batch
 			batch.Reset(core.NextCycle(), core.Places())
 			if core.Issue(&batch) == 0 {
-				t.Fatalf("%s: it waits for %q with %d read: %+v", tc.policy, core.waiting, read, core.Registers())
+				t.Fatalf("%s: it waits for %q with %d read: %+v", tc.policy, core.waitReason, read, core.Registers())
 			}
 			var done []Token
-			core.unfinished(func(mep uint64, r *record) {
+			core.forEachUnfinished(func(mep uint64, r *record) {
 				if !tc.stuck(mep, r.bu) {
 					done = append(done, Token{
 						MEP:     mep,
@@ -135,7 +135,7 @@ func TestReachFitsReadoutUnits(t *testing.T) {
 				}
 			})
 			for _, x := range done {
-				must(t, core.Feedback(int(x.BU), x.built(1)))
+				must(t, core.ApplyFeedback(int(x.BU), x.built(1)))
 			}
 		}
 	}

@@ -21,22 +21,22 @@ type listeners struct {
 	deaf    []int // ranks that stand still
 }
 
-func (l *listeners) take(rank int, b []byte) {
+func (l *listeners) receive(rank int, b []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if slices.Contains(l.deaf, rank) {
 		return
 	}
-	answer, ok, err := l.readers[rank].Take(bytes.Clone(b), func(uint64, Span) {})
+	answer, ok, err := l.readers[rank].Receive(bytes.Clone(b), func(uint64, Span) {})
 	if err == nil && ok {
-		err = l.f.unit.Message(rank, answer.Append(nil))
+		err = l.f.unit.HandleMessage(rank, answer.Append(nil))
 	}
 	if err != nil {
 		l.f.t.Error(err)
 	}
 }
 
-func (l *listeners) heard(rank int) (n uint64) {
+func (l *listeners) received(rank int) (n uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, d := range l.readers[rank].Stats().Decided {
@@ -47,7 +47,7 @@ func (l *listeners) heard(rank int) (n uint64) {
 
 // Readout units are told every decision. One that stands still, one that is lost, and one that has ended hold up
 // nobody, and what they were not told is counted by the reason.
-func TestReadoutUnitsAreTold(t *testing.T) {
+func TestReadoutUnitsReceiveDecisions(t *testing.T) {
 	const builders, first, deaf, lost, events = 1, 2, 3, 4, 1000
 	l := &listeners{readers: map[int]*Reader{first: {}, deaf: {}, lost: {}}, deaf: []int{deaf}}
 	l.f = newFarm(t, builders, UnitConfig{
@@ -55,28 +55,28 @@ func TestReadoutUnitsAreTold(t *testing.T) {
 		Readouts: []int{first, deaf, lost},
 	})
 	f := l.f
-	f.hears = l.take
+	f.onDecisions = l.receive
 	for rank, r := range l.readers {
 		r.Open(5)
 		if rank != first { // the farm has it greeted
-			f.unit.Greet(rank)
+			f.unit.Announce(rank)
 		}
 	}
-	f.senders[0].Judged(0, events, filter.Verdict{Decision: filter.Rejected}, 0)
-	f.wait(func(s UnitStats) bool { return s.Told == 2*events })
-	if l.heard(first) != events || l.heard(lost) != events {
-		t.Errorf("%d and %d decisions were heard", l.heard(first), l.heard(lost))
+	f.senders[0].AddVerdict(0, events, filter.Verdict{Decision: filter.Rejected}, 0)
+	f.wait(func(s UnitStats) bool { return s.Delivered == 2*events })
+	if l.received(first) != events || l.received(lost) != events {
+		t.Errorf("%d and %d decisions were heard", l.received(first), l.received(lost))
 	}
-	f.unit.Lost(lost)
-	f.senders[0].Judged(events, events, filter.Verdict{Decision: filter.Accepted}, 0)
-	f.wait(func(s UnitStats) bool { return s.Told == 3*events })
+	f.unit.RankLost(lost)
+	f.senders[0].AddVerdict(events, events, filter.Verdict{Decision: filter.Accepted}, 0)
+	f.wait(func(s UnitStats) bool { return s.Delivered == 3*events })
 	f.over(first, 0) // hears nothing more
-	f.senders[0].Judged(2*events, events, filter.Verdict{Decision: filter.Accepted}, 0)
+	f.senders[0].AddVerdict(2*events, events, filter.Verdict{Decision: filter.Accepted}, 0)
 	f.wait(func(s UnitStats) bool { return s.Ended == events && s.Waiting == 3*events })
-	answer := Message{Kind: KindHeard, Epoch: 5, Number: 1}
-	must.OK(t, f.unit.Message(lost, answer.Append(nil))) // its word was on the way
+	answer := Message{Kind: KindAck, Epoch: 5, Number: 1}
+	must.OK(t, f.unit.HandleMessage(lost, answer.Append(nil))) // its word was on the way
 	answer.Number = 1000
-	if f.unit.Message(deaf, answer.Append(nil)) == nil {
+	if f.unit.HandleMessage(deaf, answer.Append(nil)) == nil {
 		t.Error("a readout unit has heard more than it was told")
 	}
 	must.OK(t, f.senders[0].Flush(t.Context()))
@@ -84,8 +84,8 @@ func TestReadoutUnitsAreTold(t *testing.T) {
 	f.over(deaf, 0)
 	f.unit.End(context.Background())
 	must.OK(t, f.unit.Close())
-	if s := f.unit.Stats(); s.TellStats != (TellStats{Told: 3 * events, Ended: 4 * events}) {
-		t.Errorf("%+v", s.TellStats)
+	if s := f.unit.Stats(); s.DeliveryStats != (DeliveryStats{Delivered: 3 * events, Ended: 4 * events}) {
+		t.Errorf("%+v", s.DeliveryStats)
 	}
 }
 
@@ -93,13 +93,13 @@ func TestReadoutUnitsAreTold(t *testing.T) {
 func TestEndDoesNotWaitForAReader(t *testing.T) {
 	l := &listeners{readers: map[int]*Reader{2: {}}, deaf: []int{2}}
 	l.f = newFarm(t, 1, UnitConfig{Core: Config{Epoch: 5, Timeout: time.Minute}, Readouts: []int{2}})
-	l.f.hears = l.take
-	l.f.senders[0].Judged(0, 10, filter.Verdict{Decision: filter.Accepted}, 0)
+	l.f.onDecisions = l.receive
+	l.f.senders[0].AddVerdict(0, 10, filter.Verdict{Decision: filter.Accepted}, 0)
 	l.f.wait(func(s UnitStats) bool { return s.Waiting == 10 })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	l.f.unit.End(ctx)
-	if s := l.f.unit.Stats(); s.TellStats != (TellStats{Unheard: 10}) {
-		t.Errorf("%+v", s.TellStats)
+	if s := l.f.unit.Stats(); s.DeliveryStats != (DeliveryStats{Unacked: 10}) {
+		t.Errorf("%+v", s.DeliveryStats)
 	}
 }

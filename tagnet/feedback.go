@@ -1,16 +1,16 @@
 package tagnet
 
-// Feedback takes the outcome of a MEP from builder unit bu and frees its slot. The entry is checked in full against the
+// ApplyFeedback takes the outcome of a FirstMEP from builder unit bu and frees its slot. The entry is checked in full against the
 // token that was issued; one that does not match is refused with an *inputError and counted, and changes nothing. Only
 // WrongEvents is a report rather than a refusal: the slot is free and the outcome stands, but somebody counted wrongly.
-func (c *Core) Feedback(bu int, f Feedback) error {
+func (c *Core) ApplyFeedback(bu int, f Feedback) error {
 	if bu < 0 || bu >= len(c.bus) {
 		return c.refuse(UnknownUnit, "scheduler", "feedback of builder unit %d of %d", bu, len(c.bus))
 	}
 	b := &c.bus[bu]
-	r := c.line(f.MEP)
-	if reason, ok := c.match(bu, f, r); !ok {
-		b.count.Refused++
+	r := c.recordOf(f.MEP)
+	if reason, ok := c.checkFeedback(bu, f, r); !ok {
+		b.counters.Refused++
 		return c.refuseFeedback(reason, bu, f, r)
 	}
 	c.leaveCycle(r)
@@ -19,18 +19,18 @@ func (c *Core) Feedback(bu int, f Feedback) error {
 	}
 	b.free.push(uint64(f.Slot))
 	b.used.set(b.used.Now - 1)
-	want := c.events(f.MEP)
-	c.finish(f.MEP, r, f.Outcome)
+	want := c.eventCount(f.MEP)
+	c.recordOutcome(f.MEP, r, f.Outcome)
 	switch {
 	case f.MEP == c.released:
-		c.release()
+		c.advanceReleased()
 	case f.MEP < c.released:
-		c.held.drop(f.MEP)
+		c.heldUp.drop(f.MEP)
 		c.dropCut(f.MEP)
 	}
-	if b.behind && b.used.Now <= uint64(c.cfg.credits()/2) {
+	if b.behind && b.used.Now <= uint64(c.cfg.creditPerBU()/2) {
 		b.behind = false
-		c.behind--
+		c.behindCount--
 	}
 	if f.Outcome == Built && uint64(f.Events) != want {
 		return c.refuse(WrongEvents, c.cfg.BUs[bu], "MEP %d was built with %d events, the readout units told %d",
@@ -39,8 +39,8 @@ func (c *Core) Feedback(bu int, f Feedback) error {
 	return nil
 }
 
-// match tells whether the feedback answers the token issued last for its MEP, and if not, why not.
-func (c *Core) match(bu int, f Feedback, r *record) (Reason, bool) {
+// checkFeedback tells whether the feedback answers the token issued last for its FirstMEP, and if not, why not.
+func (c *Core) checkFeedback(bu int, f Feedback, r *record) (Reason, bool) {
 	switch {
 	case c.bus[bu].excluded:
 		return Excluded, false
@@ -89,31 +89,31 @@ func (c *Core) refuseFeedback(reason Reason, bu int, f Feedback, r *record) erro
 
 // leaveCycle takes a token in flight out of its cycle and its group.
 func (c *Core) leaveCycle(r *record) {
-	if c.ring == nil {
-		c.groups.end(int(r.bu))
+	if c.tagRing == nil {
+		c.groups.endEvent(int(r.bu))
 	}
-	c.uncount(r)
+	c.releaseFromCycle(r)
 }
 
-// uncount lets the cycle of a token not wait for it.
-func (c *Core) uncount(r *record) {
+// releaseFromCycle lets the cycle of a token not wait for it.
+func (c *Core) releaseFromCycle(r *record) {
 	if r.cycle == noCycle {
 		return
 	}
-	if c.open[r.cycle]--; c.open[r.cycle] == 0 {
+	if c.openTokens[r.cycle]--; c.openTokens[r.cycle] == 0 {
 		c.freeCycles = append(c.freeCycles, r.cycle)
-		c.depths.cycles.set(uint64(len(c.open) - len(c.freeCycles)))
+		c.depths.cycles.set(uint64(len(c.openTokens) - len(c.freeCycles)))
 	}
 	r.cycle = noCycle
 }
 
-// finish enters the one outcome of a MEP into the ledger.
-func (c *Core) finish(mep uint64, r *record, o Outcome) {
+// recordOutcome enters the one outcome of a FirstMEP into the ledger.
+func (c *Core) recordOutcome(mep uint64, r *record, o Outcome) {
 	r.state = final
-	events := c.events(mep)
+	events := c.eventCount(mep)
 	var b *BUCounters
 	if o != Abandoned {
-		b = c.bus[r.bu].count
+		b = c.bus[r.bu].counters
 	}
 	switch o {
 	case Built:

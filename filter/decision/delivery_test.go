@@ -13,22 +13,22 @@ import (
 	"ringlet/testkit/must"
 )
 
-func someDecided() Decided {
-	return Decided{Epoch: 7, First: 4000, Spans: []Span{
+func someDecided() DecisionMessage {
+	return DecisionMessage{Epoch: 7, First: 4000, Spans: []Span{
 		{2, filter.Rejected}, {1, filter.Accepted}, {50, filter.TimedOut}, {1, filter.Failed},
-		{maxSpan, LeftOut}, {5, Void},
+		{maxSpan, Omitted}, {5, Void},
 	}}
 }
 
 // idle says that all was heard.
-func (d *digest) idle() bool { return d.n == 0 && d.sent == d.heard }
+func (d *deliveryQueue) idle() bool { return d.n == 0 && d.sent == d.acked }
 
 func TestGoldenDecided(t *testing.T) {
 	by, d := golden.Hex(t, "decided"), someDecided()
 	if got := d.Append(nil); !bytes.Equal(got, by) {
 		t.Errorf("%+v is % x, and by hand % x", d, got, by)
 	}
-	var back Decided
+	var back DecisionMessage
 	if err := back.Parse(by); err != nil || back.Epoch != d.Epoch || back.First != d.First ||
 		!slices.Equal(back.Spans, d.Spans) {
 		t.Errorf("% x is read as %+v, %v", by, back, err)
@@ -38,13 +38,13 @@ func TestGoldenDecided(t *testing.T) {
 func TestBadDecided(t *testing.T) {
 	d := someDecided()
 	good := d.Append(nil)
-	many := append(bytes.Clone(good[:MessageSize]), bytes.Repeat(good[MessageSize:MessageSize+4], mostSpans+1)...)
+	many := append(bytes.Clone(good[:MessageSize]), bytes.Repeat(good[MessageSize:MessageSize+4], maxSpans+1)...)
 	for name, bad := range map[string][]byte{
 		"short":             good[:15],
 		"no span":           good[:16],
 		"half a span":       good[:18],
 		"too many":          many,
-		"another kind":      change(good, 1, byte(KindHeard)),
+		"another kind":      change(good, 1, byte(KindAck)),
 		"another version":   change(good, 0, 2),
 		"no such decision":  change(good, 16, 0x25),
 		"no event":          change(good, 16, 0x02),
@@ -53,12 +53,12 @@ func TestBadDecided(t *testing.T) {
 		"reserved":          change(good, 5, 1),
 		"nothing":           nil,
 	} {
-		var back Decided
+		var back DecisionMessage
 		if err := back.Parse(bad); !errors.Is(err, ErrMessage) {
 			t.Errorf("%s: % x: %v", name, bad, err)
 		}
 	}
-	if KindOf(good[:15]) != 0 || KindOf(good) != KindDecided {
+	if KindOf(good[:15]) != 0 || KindOf(good) != KindDecisions {
 		t.Error("the kind is the second byte of a message")
 	}
 }
@@ -67,7 +67,7 @@ func FuzzDecided(f *testing.F) {
 	d := someDecided()
 	f.Add(d.Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var d Decided
+		var d DecisionMessage
 		if d.Parse(b) != nil {
 			return
 		}
@@ -76,41 +76,41 @@ func FuzzDecided(f *testing.F) {
 		}
 		var r Reader
 		r.Open(d.Epoch)
-		if _, ok, err := r.Take(b, func(uint64, Span) {}); !ok || err != nil {
+		if _, ok, err := r.Receive(b, func(uint64, Span) {}); !ok || err != nil {
 			t.Errorf("% x: %v", b, err)
 		}
 	})
 }
 
-// TestDigestAgainstReader has decisions and events without one at random, and a reader that hears now and then: it is
+// TestDeliveryQueueAgainstReader has decisions and events without one at random, and a reader that hears now and then: it is
 // told each decision once, in order, or that it was left out, and both sides count the same.
-func TestDigestAgainstReader(t *testing.T) {
+func TestDeliveryQueueAgainstReader(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r Reader
-		d := newDigest(3)
+		d := newDeliveryQueue(3)
 		r.Open(3)
 		next := rapid.Uint64Range(0, 1<<40).Draw(t, "first")
 		want, void := map[uint64]filter.Decision{}, map[uint64]bool{}
-		heard, begun := uint64(0), false
+		nextEvent, begun := uint64(0), false
 		var wire [][]byte
-		hear := func(t *rapid.T) {
-			answer, ok, err := r.Take(wire[0], func(first uint64, s Span) {
-				if begun && first != heard {
-					t.Fatalf("events from %d on, where %d follows", first, heard)
+		receive := func(t *rapid.T) {
+			answer, ok, err := r.Receive(wire[0], func(first uint64, s Span) {
+				if begun && first != nextEvent {
+					t.Fatalf("events from %d on, where %d follows", first, nextEvent)
 				}
-				heard, begun = first+s.Events, true
-				for e := first; e < heard; e++ {
-					if got := s.Decision; got != want[e] && got != LeftOut && !(got == Void && void[e]) {
+				nextEvent, begun = first+s.Events, true
+				for e := first; e < nextEvent; e++ {
+					if got := s.Decision; got != want[e] && got != Omitted && !(got == Void && void[e]) {
 						t.Fatalf("event %d is told as %v, and was %v", e, got, want[e])
 					}
 				}
 			})
-			if wire = wire[1:]; err != nil || !ok || !d.hear(answer.Number) {
+			if wire = wire[1:]; err != nil || !ok || !d.ack(answer.Number) {
 				t.Fatalf("%v %v", ok, err)
 			}
 		}
-		tell := func(*rapid.T) {
-			for m := d.message(nil); m != nil; m = d.message(nil) {
+		send := func(*rapid.T) {
+			for m := d.nextMessage(nil); m != nil; m = d.nextMessage(nil) {
 				wire = append(wire, bytes.Clone(m))
 			}
 		}
@@ -133,67 +133,67 @@ func TestDigestAgainstReader(t *testing.T) {
 					}
 				}
 			},
-			"tell": tell,
+			"tell": send,
 			"hear": func(t *rapid.T) {
 				if len(wire) == 0 {
 					t.Skip("nothing is told")
 				}
-				hear(t)
+				receive(t)
 			},
 			"": func(t *rapid.T) {
-				if d.n > mostWaiting || d.sent-d.heard > mostUnheard || len(wire) > mostUnheard {
-					t.Fatalf("%d spans wait, %d messages", d.n, d.sent-d.heard)
+				if d.n > maxQueuedSpans || d.sent-d.acked > maxUnacked || len(wire) > maxUnacked {
+					t.Fatalf("%d spans wait, %d messages", d.n, d.sent-d.acked)
 				}
 			},
 		})
 		for !d.idle() {
-			if tell(t); len(wire) > 0 {
-				hear(t)
+			if send(t); len(wire) > 0 {
+				receive(t)
 			}
 		}
-		s, told := r.Stats(), uint64(0)
+		s, delivered := r.Stats(), uint64(0)
 		for _, n := range s.Decided {
-			told += n
+			delivered += n
 		}
-		if d.stats.Told != told || d.stats.LeftOut != s.Missed || d.stats.Waiting != 0 || begun && heard != next {
+		if d.stats.Delivered != delivered || d.stats.Omitted != s.Omitted || d.stats.Waiting != 0 || begun && nextEvent != next {
 			t.Fatalf("%+v were told, %+v heard", d.stats, s)
 		}
-		if d.stats.LeftOut == 0 && told != uint64(len(want)) {
-			t.Fatalf("%d decisions of %d were heard", told, len(want))
+		if d.stats.Omitted == 0 && delivered != uint64(len(want)) {
+			t.Fatalf("%d decisions of %d were heard", delivered, len(want))
 		}
 	})
 }
 
 // A reader that hears nothing costs what is bounded, and then hears that something was left out.
-func TestReaderStandsStill(t *testing.T) {
-	d := newDigest(1)
-	const events = 3 * (mostWaiting + mostUnheard*mostSpans)
+func TestReaderIsStuck(t *testing.T) {
+	d := newDeliveryQueue(1)
+	const events = 3 * (maxQueuedSpans + maxUnacked*maxSpans)
 	var wire [][]byte
 	for e := range uint64(events) {
 		d.add(e, 1, filter.Decision(1+e%2))
-		if m := d.message(nil); m != nil {
+		if m := d.nextMessage(nil); m != nil {
 			wire = append(wire, m)
 		}
 	}
-	if len(wire) != mostUnheard || d.stats.LeftOut == 0 || d.stats.Waiting+d.stats.LeftOut != events {
+	if len(wire) != maxUnacked || d.stats.Omitted == 0 || d.stats.Waiting+d.stats.Omitted != events {
 		t.Fatalf("%d messages, %+v", len(wire), d.stats)
 	}
 	var r Reader
 	r.Open(1)
 	for len(wire) > 0 {
-		answer, ok, err := r.Take(wire[0], func(uint64, Span) {})
+		answer, ok, err := r.Receive(wire[0], func(uint64, Span) {})
 		must.OK(t, err)
-		if wire = wire[1:]; !ok || !d.hear(answer.Number) {
+		if wire = wire[1:]; !ok || !d.ack(answer.Number) {
 			t.Fatal("it was told")
 		}
-		if m := d.message(nil); m != nil {
+		if m := d.nextMessage(nil); m != nil {
 			wire = append(wire, m)
 		}
 	}
-	if s := r.Stats(); s.Missed != d.stats.LeftOut || s.Missed+d.stats.Told != events || !d.idle() {
+	if s := r.Stats(); s.Omitted != d.stats.Omitted || s.Omitted+d.stats.Delivered != events || !d.idle() {
 		t.Errorf("%+v heard, %+v told", s, d.stats)
 	}
-	if d.hear(d.sent + 1) {
+	if d.ack(d.sent + 1) {
 		t.Error("it has heard more than it was told")
 	}
 }
@@ -201,11 +201,11 @@ func TestReaderStandsStill(t *testing.T) {
 // What is of a decision unit that is gone, or does not follow, has no effect.
 func TestReaderIsCareful(t *testing.T) {
 	message := func(epoch uint8, first uint64) []byte {
-		return (&Decided{Epoch: epoch, First: first, Spans: []Span{{10, filter.Rejected}}}).Append(nil)
+		return (&DecisionMessage{Epoch: epoch, First: first, Spans: []Span{{10, filter.Rejected}}}).Append(nil)
 	}
 	var r Reader
 	take := func(b []byte) (bool, error) {
-		_, ok, err := r.Take(b, func(uint64, Span) {})
+		_, ok, err := r.Receive(b, func(uint64, Span) {})
 		return ok, err
 	}
 	is := func(b []byte, want, wrong bool) {
@@ -220,29 +220,29 @@ func TestReaderIsCareful(t *testing.T) {
 	is(message(2, 110), false, false) // of another
 	is(message(1, 120), false, true)  // does not follow
 	is(message(1, 110), true, false)
-	r.Shut()
+	r.Close()
 	is(message(1, 120), false, false)
 	r.Open(2)
 	is(message(2, 5), true, false) // one that came back begins where it likes
-	if s := r.Stats(); s.Decided[filter.Rejected] != 30 || s.Missed != 0 {
+	if s := r.Stats(); s.Decided[filter.Rejected] != 30 || s.Omitted != 0 {
 		t.Errorf("%+v", s)
 	}
 }
 
 // Nothing is allocated to tell decisions, but for the first message.
-func TestTellingAllocatesNothing(t *testing.T) {
-	d := newDigest(1)
+func TestPublishingAllocatesNothing(t *testing.T) {
+	d := newDeliveryQueue(1)
 	var r Reader
 	r.Open(1)
-	b, e := make([]byte, 0, MessageSize+mostSpans*spanSize), uint64(0)
+	b, e := make([]byte, 0, MessageSize+maxSpans*spanSize), uint64(0)
 	if n := testing.AllocsPerRun(1000, func() {
-		for range 2 * mostSpans {
+		for range 2 * maxSpans {
 			d.add(e, 1, filter.Decision(1+e%2))
 			e++
 		}
-		for m := d.message(b); m != nil; m = d.message(b) {
-			answer, _, _ := r.Take(m, func(uint64, Span) {})
-			d.hear(answer.Number)
+		for m := d.nextMessage(b); m != nil; m = d.nextMessage(b) {
+			answer, _, _ := r.Receive(m, func(uint64, Span) {})
+			d.ack(answer.Number)
 		}
 	}); n > 0 {
 		t.Errorf("%v allocations", n)

@@ -1,0 +1,289 @@
+package decision
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"ringlet/filter"
+)
+
+// Omitted is the decision of a Span whose events were decided, and of which the reader is not told how: it was too
+// slow.
+const Omitted filter.Decision = 0
+
+// A Span is events in a row with one decision.
+type Span struct {
+	Events   uint64 // 1 to maxSpan
+	Decision filter.Decision
+}
+
+// DecisionMessage is a message of the decision unit to a readout unit: decisions on events in a row, and Void where there is no
+// event. A message begins with the event that follows the last one of the message before.
+type DecisionMessage struct {
+	Epoch uint8
+	First uint64 // event
+	Spans []Span // 1 to maxSpans
+}
+
+// Sizes of a Decided. With the byte of kind before it, it fits a signal, which has at most 1024 bytes.
+const (
+	spanSize = 4
+	maxSpans = 250
+	maxSpan  = 1<<28 - 1
+	spanVoid = 15 // Void, in the four bits that a span has for its decision
+)
+
+// KindOf is the kind of a message, 0 of one that has none.
+func KindOf(b []byte) MessageKind {
+	if len(b) < MessageSize {
+		return 0
+	}
+	return MessageKind(b[1])
+}
+
+// Append writes the message.
+func (d *DecisionMessage) Append(b []byte) []byte {
+	m := Message{Kind: KindDecisions, Epoch: d.Epoch, Number: d.First}
+	b = m.Append(b)
+	for _, s := range d.Spans {
+		code := uint32(s.Decision)
+		if s.Decision == Void {
+			code = spanVoid
+		}
+		b = binary.LittleEndian.AppendUint32(b, uint32(s.Events)<<4|code)
+	}
+	return b
+}
+
+// Parse reads a message, into the memory of the spans that it had. What it accepts, Append writes as it was.
+func (d *DecisionMessage) Parse(b []byte) error {
+	if len(b) < MessageSize {
+		return fmt.Errorf("%w: it has %d bytes, fewer than %d", ErrMessage, len(b), MessageSize)
+	}
+	var m Message
+	if err := m.Parse(b[:MessageSize]); err != nil {
+		return err
+	}
+	rest := b[MessageSize:]
+	if m.Kind != KindDecisions || len(rest) == 0 || len(rest)%spanSize != 0 || len(rest) > maxSpans*spanSize {
+		return fmt.Errorf("%w: kind %d with %d bytes of decisions", ErrMessage, m.Kind, len(rest))
+	}
+	d.Epoch, d.First, d.Spans = m.Epoch, m.Number, d.Spans[:0]
+	end := d.First
+	for ; len(rest) > 0; rest = rest[spanSize:] {
+		word := binary.LittleEndian.Uint32(rest)
+		s := Span{uint64(word >> 4), filter.Decision(word & 15)}
+		if s.Decision == spanVoid {
+			s.Decision = Void
+		}
+		if s.Events == 0 || !s.Decision.Valid() && s.Decision != Void && s.Decision != Omitted {
+			return fmt.Errorf("%w: %d events are decided as %d", ErrMessage, s.Events, s.Decision)
+		}
+		end += s.Events
+		d.Spans = append(d.Spans, s)
+	}
+	if d.First >= maxEvent || end > maxEvent {
+		return fmt.Errorf("%w: decisions on events %d to %d, which cannot be", ErrMessage, d.First, end-1)
+	}
+	return nil
+}
+
+// What a digest holds at most: 64 KiB of spans, and messages that the reader has not said it has heard. So a reader
+// that stands still costs the decision unit 80 KiB, and bears 2000 accepted events among rejected ones.
+const (
+	maxQueuedSpans = 4096
+	maxUnacked     = 16
+)
+
+// DeliveryStats count what became of decisions on their way to readout units, void ones not among them.
+type DeliveryStats struct {
+	Delivered uint64 `count:"readout_told" help:"decisions that readout units have heard, over all of them"`
+	Omitted   uint64 `count:"readout_left_out" help:"decisions that readout units were not told, since they were too slow to hear them"`
+	Unacked   uint64 `count:"readout_unheard" help:"decisions on the way to a readout unit that was lost, or stood still at the end of the run: nobody knows whether they were heard"`
+	Ended     uint64 `count:"readout_ended" help:"decisions that readout units were not told, since they had ended their part in the run"`
+	Waiting   uint64 `count:"readout_waiting" kind:"level" help:"decisions that readout units have not heard yet; 0 after a run"`
+}
+
+func (s *DeliveryStats) add(o DeliveryStats) {
+	s.Delivered += o.Delivered
+	s.Omitted += o.Omitted
+	s.Unacked += o.Unacked
+	s.Ended += o.Ended
+	s.Waiting += o.Waiting
+}
+
+// A digest is the pure core of what one readout unit is told: decisions in order, which it packs into spans. It is
+// owned by one goroutine at a time.
+//
+//	1 add      (the pointer)          decisions on events in a row; never waits. Where too many spans wait, the rest is
+//	                                  left out, as one span that grows until there is room
+//	2 message  (the teller)           the next one, while not too many are unheard
+//	3 hear     (a link's receiver)    so many messages came there
+type deliveryQueue struct {
+	epoch   uint8
+	started bool
+	ended   bool   // the reader has ended
+	first   uint64 // event of the first span that waits
+	next    uint64 // event behind the last one
+	spans   []Span // a ring
+	head, n int
+
+	sent, acked   uint64             // messages
+	unackedCounts [maxUnacked]uint64 // decisions in each
+
+	stats   DeliveryStats
+	scratch DecisionMessage
+}
+
+func newDeliveryQueue(epoch uint8) *deliveryQueue {
+	return &deliveryQueue{epoch: epoch, spans: make([]Span, maxQueuedSpans)}
+}
+
+// add takes decisions on events in a row. What lies between them and those before has no event.
+func (d *deliveryQueue) add(first, events uint64, decision filter.Decision) {
+	if d.ended {
+		d.stats.Ended += events
+		return
+	}
+	if !d.started {
+		d.started, d.first, d.next = true, first, first
+	}
+	if first > d.next {
+		d.push(first-d.next, Void)
+	}
+	d.push(events, decision)
+}
+
+// push makes the ring longer by a span, or its last span. The last place is for what is left out.
+func (d *deliveryQueue) push(events uint64, decision filter.Decision) {
+	d.next += events
+	var last *Span
+	if d.n > 0 {
+		last = &d.spans[(d.head+d.n-1)%maxQueuedSpans]
+	}
+	if d.n >= maxQueuedSpans-1 && last.Decision != decision {
+		decision = Omitted
+	}
+	switch decision {
+	case Omitted:
+		d.stats.Omitted += events
+	case Void:
+	default:
+		d.stats.Waiting += events
+	}
+	if last != nil && last.Decision == decision {
+		last.Events += events
+		return
+	}
+	d.spans[(d.head+d.n)%maxQueuedSpans] = Span{events, decision}
+	d.n++
+}
+
+// nextMessage is the next message, good until the next call; nil: there is none, or too many are unheard.
+func (d *deliveryQueue) nextMessage(b []byte) []byte {
+	if d.n == 0 || d.sent-d.acked == maxUnacked {
+		return nil
+	}
+	m := &d.scratch
+	m.Epoch, m.First, m.Spans = d.epoch, d.first, m.Spans[:0]
+	count := &d.unackedCounts[d.sent%maxUnacked]
+	*count = 0
+	for d.n > 0 && len(m.Spans) < maxSpans {
+		s := &d.spans[d.head]
+		one := Span{min(s.Events, maxSpan), s.Decision}
+		m.Spans = append(m.Spans, one)
+		d.first += one.Events
+		if one.Decision.Valid() {
+			*count += one.Events
+		}
+		if s.Events -= one.Events; s.Events == 0 {
+			d.head = (d.head + 1) % maxQueuedSpans
+			d.n--
+		}
+	}
+	d.sent++
+	return m.Append(b[:0])
+}
+
+// ack takes how many messages the reader has heard. False: that cannot be.
+func (d *deliveryQueue) ack(messages uint64) bool {
+	if messages < d.acked || messages > d.sent {
+		return false
+	}
+	for ; d.acked < messages; d.acked++ {
+		n := d.unackedCounts[d.acked%maxUnacked]
+		d.stats.Delivered += n
+		d.stats.Waiting -= n
+	}
+	return true
+}
+
+// end takes that the reader hears no more, and has said what it has heard.
+func (d *deliveryQueue) end() {
+	d.ended = true
+	d.stats.Ended += d.stats.Waiting
+	d.stats.Waiting, d.n, d.acked = 0, 0, d.sent
+}
+
+// close gives up what was not heard, and returns what became of all decisions.
+func (d *deliveryQueue) close() DeliveryStats {
+	d.stats.Unacked += d.stats.Waiting
+	d.stats.Waiting = 0
+	return d.stats
+}
+
+// ReaderStats count what a readout unit has heard of decisions.
+type ReaderStats struct {
+	Decided countByDecision `count:"decisions_" help:"decisions that the readout unit was told, by what they are"`
+	Omitted uint64          `count:"decisions_missed" help:"events whose decision the readout unit was not told, since it was too slow; events that a short MEP lacks may be among them"`
+}
+
+// A Reader is the pure core of a readout unit that is told decisions. The zero value waits for a decision unit. It is
+// owned by one goroutine at a time.
+type Reader struct {
+	epoch    uint8
+	open     bool
+	started  bool
+	next     uint64 // event
+	received uint64 // heard since Open
+	scratch  DecisionMessage
+	stats    ReaderStats
+}
+
+// Open takes that a decision unit is there, which tells from an event on that it chooses.
+func (r *Reader) Open(epoch uint8) { r.epoch, r.open, r.started, r.received = epoch, true, false, 0 }
+
+// Close takes that it is gone, or that its word does not count any more.
+func (r *Reader) Close() { r.open = false }
+
+// Receive takes a message, and calls each with its spans in order. It returns what the decision unit is to be answered;
+// false: nothing, since the message is of a decision unit that is gone. An error says what is wrong with the message;
+// it then had no effect.
+func (r *Reader) Receive(b []byte, each func(first uint64, s Span)) (answer Message, ok bool, err error) {
+	if err := r.scratch.Parse(b); err != nil {
+		return answer, false, err
+	}
+	if !r.open || r.scratch.Epoch != r.epoch {
+		return answer, false, nil
+	}
+	if r.started && r.scratch.First != r.next {
+		return answer, false, fmt.Errorf("%w: decisions from event %d on, where event %d follows", ErrMessage, r.scratch.First,
+			r.next)
+	}
+	r.started, r.next = true, r.scratch.First
+	for _, s := range r.scratch.Spans {
+		switch {
+		case s.Decision.Valid():
+			r.stats.Decided[s.Decision] += s.Events
+		case s.Decision == Omitted:
+			r.stats.Omitted += s.Events
+		}
+		each(r.next, s)
+		r.next += s.Events
+	}
+	r.received++
+	return Message{Kind: KindAck, Epoch: r.epoch, Number: r.received}, true, nil
+}
+
+// Stats are the counters so far.
+func (r *Reader) Stats() ReaderStats { return r.stats }
