@@ -57,11 +57,11 @@ func (c *controlCmd) Run(ctx context.Context, to streams) error {
 	}
 	return c.single(ctx, to, control{
 		Config: partition.Config{
-			Host:       c.Host,
-			TagnetPort: c.TagnetPort,
-			Identity:   id,
-			Patience:   c.Patience,
-			JoinTime:   c.Patience,
+			Host:         c.Host,
+			TagnetPort:   c.TagnetPort,
+			Identity:     id,
+			ReadyTimeout: c.Patience,
+			JoinTimeout:  c.Patience,
 		},
 		port: c.Port,
 		key:  key,
@@ -90,12 +90,12 @@ func (c *controlCmd) serve(ctx context.Context, to streams, id *certs.Identity, 
 	s := &service{
 		control: control{
 			Config: partition.Config{
-				Default:  c.Config,
-				Identity: id,
-				Host:     c.Host,
-				Inputs:   inputs,
-				Patience: c.Patience,
-				Log:      formatted(to.err, slog.LevelInfo, c.LogFormat),
+				Default:      c.Config,
+				Identity:     id,
+				Host:         c.Host,
+				Inputs:       inputs,
+				ReadyTimeout: c.Patience,
+				Log:          formatted(to.err, slog.LevelInfo, c.LogFormat),
 			},
 			key:  key,
 			port: c.Port,

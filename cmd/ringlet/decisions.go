@@ -70,10 +70,10 @@ func hostRow(row printRow, h *nodes.Hosts) {
 }
 
 // hearingRows say what the readout units made of decisions, if there is something to say.
-func hearingRows(row printRow, h *nodes.Hearing) {
-	if h.LeftOut+h.Unheard > 0 {
-		row("told to RUs", "%d decisions, %d were left out for slow readout units, of %d nobody knows", h.Told, h.LeftOut,
-			h.Unheard)
+func hearingRows(row printRow, h *nodes.ReadoutDecisions) {
+	if h.LeftOut+h.Unconfirmed > 0 {
+		row("told to RUs", "%d decisions, %d were left out for slow readout units, of %d nobody knows", h.Confirmed, h.LeftOut,
+			h.Unconfirmed)
 	}
 	if h.MEPs > 0 {
 		row("freed early", "%d times the part of a rejected MEP, %d MFPs of %d bytes, before its outcome was told", h.MEPs,

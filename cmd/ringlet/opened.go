@@ -78,12 +78,12 @@ func (s *control) close(err error) error {
 // single makes one run with a run control in this process, and prints what came of it.
 func (c *runFlags) single(ctx context.Context, to streams, s control, began func()) error {
 	defer onceInGoodOrder(ctx)()
-	s.Log, s.Here = logger(to.err, c.Verbose), true
+	s.Log, s.LocalScheduler = logger(to.err, c.Verbose), true
 	live := newLiveLine(to.err, !c.JSON && !c.Verbose)
 	var report *nodes.Report
 	err := s.open(ctx)
 	if err == nil {
-		report, err = s.partition.Once(ctx, c.Config, partition.Hooks{Began: began, Progress: live.show})
+		report, err = s.partition.RunOnce(ctx, c.Config, partition.Hooks{Began: began, Progress: live.show})
 	}
 	err = s.close(err)
 	live.end()

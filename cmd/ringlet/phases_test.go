@@ -70,10 +70,10 @@ func TestReportTellsOfThePhases(t *testing.T) {
 }
 
 func TestHoldersAsWords(t *testing.T) {
-	of := func(node string, epochs, by int64) nodes.Holder {
-		return nodes.Holder{Node: node, Epochs: epochs, ByUs: nodes.Quantiles3{P50: by}}
+	of := func(node string, epochs, by int64) nodes.BarrierHolder {
+		return nodes.BarrierHolder{Node: node, Epochs: epochs, ByUs: nodes.Quantiles3{P50: by}}
 	}
-	for want, all := range map[string][]nodes.Holder{
+	for want, all := range map[string][]nodes.BarrierHolder{
 		"n3 100 % by 1.2ms": {of("n3", 7, 1200)},
 		"n3 50 % by 1.2ms, n0 30 % by 80µs, n1 15 % by 0s, 1 more": {of("n3", 10, 1200), of("n0", 6, 80), of("n1", 3, 0),
 			of("n2", 1, 5)},

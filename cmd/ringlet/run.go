@@ -154,12 +154,12 @@ func (c *runCmd) serve(
 
 // first makes the first run, waits until it is told to end, and ends the run that goes on then.
 func (c *runCmd) first(ctx context.Context, to streams, s *service) error {
-	if err := s.partition.Do(ctx, "run", "load", "configure", "start"); err != nil {
+	if err := s.partition.RunCommands(ctx, "run", "load", "configure", "start"); err != nil {
 		fmt.Fprintf(to.err, "ringlet: %v\n", err) // the page shows what can be done about it
 	}
 	<-ctx.Done()
 	defer onceInGoodOrder(ctx)()
-	report, err := s.partition.Rest()
+	report, err := s.partition.StopAndReport()
 	if report == nil {
 		return err
 	}
@@ -172,11 +172,11 @@ func (c *runFlags) show(to streams, report *nodes.Report) (err error) {
 	if err != nil {
 		return err
 	}
-	for _, what := range report.Unread() {
+	for _, what := range report.UnreadBuffers() {
 		fmt.Fprintf(to.err, "ringlet: %s\n", what)
 	}
-	if report.Why != "" && report.Verdict() == nodes.Good { // else the last sentence says it
-		fmt.Fprintf(to.err, "ringlet: run %d is %s: %s\n", report.Run, report.Worth, report.Why)
+	if report.VerdictReason != "" && report.ExitStatus() == nodes.ExitGood { // else the last sentence says it
+		fmt.Fprintf(to.err, "ringlet: run %d is %s: %s\n", report.Run, report.VerdictName, report.VerdictReason)
 	}
 	return verdict(report)
 }
@@ -240,15 +240,15 @@ func (k *runKeys) write(name string, stdin io.Writer) error {
 
 // verdict turns a report into the way the program ends.
 func verdict(r *nodes.Report) error {
-	switch v := r.Verdict(); {
-	case v == nodes.Good:
+	switch v := r.ExitStatus(); {
+	case v == nodes.ExitGood:
 		return nil
 	case r.Cause != nil:
 		return &exit{int(v), &fault.Error{Fault: *r.Cause}} // the table says it too; who reads JSON sees only this
-	case v == nodes.BadInput:
+	case v == nodes.ExitBadInput:
 		return &exit{int(v), errors.New(r.BadInput)}
 	default:
-		return &exit{int(v), fmt.Errorf("run %d is %s: %s", r.Run, r.Worth, r.Why)}
+		return &exit{int(v), fmt.Errorf("run %d is %s: %s", r.Run, r.VerdictName, r.VerdictReason)}
 	}
 }
 

@@ -101,7 +101,7 @@ func runRows(row printRow, r *nodes.Report) {
 	} else {
 		row("end", "%s; %.3f s from the first event to the last, %.3f s in all", r.EndCause, r.EventsS, r.WallS)
 	}
-	row("verdict", "%s%s", r.Worth, prefixed(": ", r.Why))
+	row("verdict", "%s%s", r.VerdictName, prefixed(": ", r.VerdictReason))
 	if len(r.Leavers) > 0 {
 		row("told to end", "%s", strings.Join(r.Leavers, ", "))
 	}
@@ -122,11 +122,11 @@ func builtRows(row printRow, r *nodes.Report) {
 	if r.BadInput != "" {
 		row("bad input", "%s", r.BadInput)
 	}
-	if r.Broken != "" {
-		row("DEGRADED", "%s", r.Broken)
+	if r.BrokenSource != "" {
+		row("DEGRADED", "%s", r.BrokenSource)
 	}
-	if r.Skipped > 0 {
-		row("bad records", "%d skipped", r.Skipped)
+	if r.RecordsSkipped > 0 {
+		row("bad records", "%d skipped", r.RecordsSkipped)
 	}
 	row("goodput", "%s, %s", ctl.Throughput(r.GoodputGbps), ctl.Frequency(r.EventRateHz))
 	row("events", "%d triggered = %d built + %d incomplete + %d discarded%s + %d abandoned", r.EventsTriggered,
@@ -220,7 +220,7 @@ func sourceRows(row printRow, r *nodes.Report) {
 	for _, s := range r.Sources {
 		row("source "+strconv.Itoa(s.Source),
 			"%s: %d fragments of %d bytes in all, %d used + %d thrown away + %d left over; "+
-				"%d missing, %d gaps; %s%s%s%s", s.Name, s.Fragments, s.Bytes, s.Used, s.Thrown, s.Left, s.Missing,
+				"%d missing, %d gaps; %s%s%s%s", s.Name, s.Fragments, s.Bytes, s.Used, s.Thrown, s.Remaining, s.Missing,
 			s.Gaps, lastEvent(s), some(", %d refused", s.Refused), some(", %d lost", s.Lost),
 			some(", %d dropped by the front-end", s.Dropped))
 		if s.Frontend != "" {
@@ -285,7 +285,7 @@ func filterRow(row printRow, r *nodes.Report) {
 		some(keptWithOthers, f.Carried), f.TimedOut, f.Failed, f.MeanUs,
 		time.Duration(f.MaxUs)*time.Microsecond)
 	if p := f.Processes; p != nil {
-		row("processes", "%d came%s%s%s%s%s%s%s%s%s%s", p.Came, some(", %d left", p.Left), some(", %d died", p.Crashed),
+		row("processes", "%d came%s%s%s%s%s%s%s%s%s%s", p.Came, some(", %d left", p.Withdrawn), some(", %d died", p.Crashed),
 			some(", %d hung", p.Hung), some(", %d broke their memory", p.Broken), some("; %d events had none", p.Unattended),
 			some("; %d were given to another one", p.Returned), some("; %d answers late", p.Late),
 			some("; %d doubled", p.Doubled), some("; %d unasked for", p.Unasked), some("; %d not valid", p.Invalid))
@@ -324,7 +324,7 @@ func outputRows(row printRow, r *nodes.Report) {
 		row("output", "%s, %s in %s", o.Directory, counted(o.Events, "event", "events"),
 			counted(o.Segments, "file", "files"))
 	}
-	for _, what := range r.Unread() {
+	for _, what := range r.UnreadBuffers() {
 		row("NOT READ", "%s", what)
 	}
 	if o == nil {
@@ -352,7 +352,7 @@ func streamRow(row printRow, i int, s *nodes.Stream) {
 		row(name, "%s, %s in %s", s.Directory, counted(s.Events, "event", "events"),
 			counted(s.Segments, "file", "files"))
 	default:
-		row(name, "%s, %d events", strings.TrimSpace(s.Format+" "+s.Output), s.GivenEvents)
+		row(name, "%s, %d events", strings.TrimSpace(s.Format+" "+s.Output), s.DeliveredEvents)
 	}
 }
 
@@ -370,7 +370,7 @@ func ranges(o *nodes.Output) string {
 }
 
 // holders names the nodes that held most phases, with their share and by how much in the median.
-func holders(all []nodes.Holder) string {
+func holders(all []nodes.BarrierHolder) string {
 	const named = 3
 	var epochs int64
 	for _, h := range all {

@@ -21,14 +21,14 @@ func TestTheTableTellsWhatIsMissing(t *testing.T) {
 		missing = append(missing, recording.Range{From: 10 * i, To: 10*i + i})
 	}
 	r := &nodes.Report{
-		Started:      "2026-11-27T09:30:00Z",
-		EndCause:     "stopped",
-		BadInput:     "in.mdf: record 7 is cut",
-		Broken:       "n3 was lost",
-		Skipped:      2,
-		EventsBuilt:  130,
-		OutputEvents: 100,
-		MFPsPlaced:   40,
+		Started:        "2026-11-27T09:30:00Z",
+		EndCause:       "stopped",
+		BadInput:       "in.mdf: record 7 is cut",
+		BrokenSource:   "n3 was lost",
+		RecordsSkipped: 2,
+		EventsBuilt:    130,
+		OutputEvents:   100,
+		MFPsPlaced:     40,
 		Lacking: []recording.UnitOutages{{
 			Node: "n3", ReadoutUnit: 3, FirstSource: 9, LastSource: 11, MEPs: 20, Events: 2000, FirstMEP: 41, LastMEP: 99,
 			Outages: []recording.Outage{
@@ -40,7 +40,7 @@ func TestTheTableTellsWhatIsMissing(t *testing.T) {
 		DatagramsSent:    1000,
 		Decisions: &nodes.Decisions{
 			Node: "n4", Lost: true, Decided: 100, NoResult: 1, Late: 2, Unsplit: 3,
-			Readout: nodes.Hearing{Told: 90, LeftOut: 6, Unheard: 4, MEPs: 3, MFPs: 9, Bytes: 900},
+			Readout: nodes.ReadoutDecisions{Confirmed: 90, LeftOut: 6, Unconfirmed: 4, MEPs: 3, MFPs: 9, Bytes: 900},
 		},
 		Hosts: &nodes.Hosts{
 			Readout: &nodes.Quantiles4{P50: 4, P99: 90},

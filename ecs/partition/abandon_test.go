@@ -16,12 +16,12 @@ import (
 // what they had.
 func TestAbandonBlamesNobody(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, 4, nil)
-	h.must("load", "configure")
+	h := newFarm(t, 4, nil)
+	h.mustCommand("load", "configure")
 	for range cases.Count(5, 2) {
-		h.must("start")
-		h.built(0)
-		if err := h.ask("stop", "abandon", "true"); err != nil {
+		h.mustCommand("start")
+		h.awaitBuilt(0)
+		if err := h.command("stop", "abandon", "true"); err != nil {
 			t.Fatal(err)
 		}
 		for _, c := range h.Status().GetRoot().GetChildren() {
@@ -35,11 +35,11 @@ func TestAbandonBlamesNobody(t *testing.T) {
 // Somebody loses patience with a run that drains: its record says who gave it up, as where that was asked for at once.
 func TestAbandonWhileItDrains(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, 2, func(c *config.Config) {
+	h := newFarm(t, 2, func(c *config.Config) {
 		c.Output, c.Rate = fmt.Sprintf("buffer:unread-%d", os.Getpid()), 0 // it is full soon
 	})
-	h.must("load", "configure", "start")
-	h.until("MEPs wait for a reader of the output", func() bool {
+	h.mustCommand("load", "configure", "start")
+	h.await("MEPs wait for a reader of the output", func() bool {
 		before := h.Built()
 		if h.InFlight() == 0 || before == 0 {
 			return false
@@ -48,15 +48,15 @@ func TestAbandonWhileItDrains(t *testing.T) {
 		return h.InFlight() > 0 && h.Built() == before
 	})
 	stopped := make(chan error, 1)
-	go func() { stopped <- h.ask("stop") }()
-	h.reaches("Stopping")
-	if err := h.ask("stop", "abandon", "true"); err != nil {
+	go func() { stopped <- h.command("stop") }()
+	h.awaitState("Stopping")
+	if err := h.command("stop", "abandon", "true"); err != nil {
 		t.Fatal(err)
 	}
 	if err := patiently.Receive(t, stopped); err != nil {
 		t.Fatal(err)
 	}
-	r := h.run(1)
+	r := h.closedRun(1)
 	if r.GetVerdict() != ecsv1.Verdict_VERDICT_ABORTED || r.GetCause().GetCode() != "abandoned" ||
 		r.GetCause().GetComponent() != "alice" {
 		t.Errorf("run 1 is %v, end %q, by %v", r.GetVerdict(), r.GetEnd(), r.GetCause())

@@ -15,53 +15,53 @@ import (
 // adoption is what a control that comes back has found so far. It is a pure core: next says what to do, the shell does
 // it, fills in what it has found, and calls took; so until a step is the last one.
 type adoption struct {
-	memory *memory    // what the last control wrote down; nil before it is read, and where there is nothing
-	record *ecsv1.Run // of the run that was not over; nil before it is read
-	told   *told      // what nodes and scheduler tell of that run; nil before they are asked
-	states []string   // where each node of the view is, as it told last; empty for one that tells nothing
+	saved   *savedState // what the last control wrote down; nil before it is read, and where there is nothing
+	record  *ecsv1.Run  // of the run that was not over; nil before it is read
+	reports *runReports // what nodes and scheduler tell of that run; nil before they are asked
+	states  []string    // where each node of the view is, as it told last; empty for one that tells nothing
 
-	did    [adoptActs]bool // what was tried
-	failed error           // why the rest is left; nil: nothing has failed that matters
+	done    [adoptActions]bool // what was tried
+	failure error              // why the rest is left; nil: nothing has failed that matters
 }
 
-// told is what nodes and scheduler tell of a run.
-type told struct {
-	alone           *nodev1.Cause // why the nodes have ended it by themselves, or do; nil: they have not
-	going           int           // nodes on which it goes on
+// runReports is what nodes and scheduler tell of a run.
+type runReports struct {
+	selfStop        *nodev1.Cause // why the nodes have ended it by themselves, or do; nil: they have not
+	running         int           // nodes on which it goes on
 	missing         []string      // nodes that took part to the end, and the scheduler, that cannot tell any more
 	paused          int           // nodes that are paused
 	schedulerPaused bool
 }
 
-// adoptAct is one thing that a control does when it comes back.
-type adoptAct uint8
+// adoptAction is one thing that a control does when it comes back.
+type adoptAction uint8
 
 const (
-	adoptRecall       adoptAct = iota // read what the last control wrote down
-	adoptAsk                          // connect to the nodes of the view, and ask each
-	adoptRead                         // read the record of the run
-	adoptTakeUp                       // connect to the scheduler, and ask what it and the nodes tell of the run
-	adoptEndScheduler                 // the run is on record already: only its scheduler may still be there
-	adoptGiveUp                       // give the run up
-	adoptConclude                     // close the run, which is over on its nodes, with what can be told
-	adoptPause                        // pause the run on every node
-	adoptClear                        // bring every node to rest
-	adoptForget                       // say what failed, and let everything go
-	adoptOffline                      // this and what follows are last: the state in which the partition is then
+	adoptRecall       adoptAction = iota // read what the last control wrote down
+	adoptRejoin                          // connect to the nodes of the view, and ask each
+	adoptReadRecord                      // read the record of the run
+	adoptTakeUp                          // connect to the scheduler, and ask what it and the nodes tell of the run
+	adoptEndScheduler                    // the run is on record already: only its scheduler may still be there
+	adoptGiveUp                          // give the run up
+	adoptConclude                        // close the run, which is over on its nodes, with what can be told
+	adoptPause                           // pause the run on every node
+	adoptClear                           // bring every node to rest
+	adoptForget                          // say what failed, and let everything go
+	adoptOffline                         // this and what follows are last: the state in which the partition is then
 	adoptNotReady
 	adoptReady
 	adoptRunning
 	adoptPaused
 	adoptStop // it is Running, and stops
-	adoptActs
+	adoptActions
 )
 
 // String is for transcripts and logs.
-func (a adoptAct) String() string {
+func (a adoptAction) String() string {
 	return [...]string{
 		adoptRecall:       "the memory is read",
-		adoptAsk:          "the nodes are asked",
-		adoptRead:         "the record of the run is read",
+		adoptRejoin:       "the nodes are asked",
+		adoptReadRecord:   "the record of the run is read",
 		adoptTakeUp:       "the run is taken up",
 		adoptEndScheduler: "the scheduler of the run is ended",
 		adoptGiveUp:       "the run is given up",
@@ -78,92 +78,92 @@ func (a adoptAct) String() string {
 	}[a]
 }
 
-// last says that nothing comes after it.
-func (a adoptAct) last() bool { return a >= adoptOffline }
+// isLast says that nothing comes after it.
+func (a adoptAction) isLast() bool { return a >= adoptOffline }
 
-// borne says that the control goes on when a node did not do it.
-func (a adoptAct) borne() bool { return a == adoptAsk || a == adoptPause || a == adoptClear }
+// mayFail says that the control goes on when a node did not do it.
+func (a adoptAction) mayFail() bool { return a == adoptRejoin || a == adoptPause || a == adoptClear }
 
 // adoptStep is what is to be done next.
 type adoptStep struct {
-	do    adoptAct
+	do    adoptAction
 	end   string       // why the run ends; empty: it goes on, or its record says so
 	cause *fault.Fault // that gives it up; nil: no fault does
 }
 
-// took notes that a step was tried, and how it failed; nil if it did not.
-func (a *adoption) took(did adoptAct, err error) {
-	a.did[did] = true
-	if err != nil && !did.borne() {
-		a.failed = err
+// noteDone notes that a step was tried, and how it failed; nil if it did not.
+func (a *adoption) noteDone(did adoptAction, err error) {
+	a.done[did] = true
+	if err != nil && !did.mayFail() {
+		a.failure = err
 	}
 }
 
-// next is the next step.
-func (a *adoption) next() adoptStep {
+// nextStep is the next step.
+func (a *adoption) nextStep() adoptStep {
 	switch {
-	case a.did[adoptForget]:
+	case a.done[adoptForget]:
 		return adoptStep{do: adoptOffline}
-	case a.failed != nil:
+	case a.failure != nil:
 		return adoptStep{do: adoptForget}
-	case !a.did[adoptRecall]:
+	case !a.done[adoptRecall]:
 		return adoptStep{do: adoptRecall}
-	case a.memory == nil:
+	case a.saved == nil:
 		return adoptStep{do: adoptOffline}
-	case a.memory.View == nil: // it was loaded and not configured: configure meets the nodes
+	case a.saved.View == nil: // it was loaded and not configured: configure connects to the nodes
 		return adoptStep{do: adoptNotReady}
-	case !a.did[adoptAsk]:
-		return adoptStep{do: adoptAsk}
-	case a.memory.Run == 0 || a.did[adoptEndScheduler] || a.did[adoptGiveUp] || a.did[adoptConclude]:
-		return adoptStep{do: a.settle()}
+	case !a.done[adoptRejoin]:
+		return adoptStep{do: adoptRejoin}
+	case a.saved.Run == 0 || a.done[adoptEndScheduler] || a.done[adoptGiveUp] || a.done[adoptConclude]:
+		return adoptStep{do: a.restStep()}
 	case a.record == nil:
-		return adoptStep{do: adoptRead}
+		return adoptStep{do: adoptReadRecord}
 	case record.Closed(a.record):
 		return adoptStep{do: adoptEndScheduler}
-	case a.told == nil:
+	case a.reports == nil:
 		return adoptStep{do: adoptTakeUp}
 	}
-	return a.found()
+	return a.runStep()
 }
 
-// found is what becomes of the run, by its record and by what nodes and scheduler tell. Where pausing or resuming was
+// runStep is what becomes of the run, by its record and by what nodes and scheduler tell. Where pausing or resuming was
 // cut short nobody knows which; paused is the state in which nothing is lost and somebody decides. A run that goes on
 // nowhere was ended in good order, or cannot be known to have been otherwise: nobody gives it up then.
-func (a *adoption) found() adoptStep {
-	rec, tells := a.record, a.told
+func (a *adoption) runStep() adoptStep {
+	rec, reports := a.record, a.reports
 	switch {
 	case rec.GetStartDone() == nil:
 		return adoptStep{adoptGiveUp, nodes.EndControlLost, &fault.Fault{
 			Component: nodes.Name, What: "the control was lost while the run was beginning", Evidence: "seen when it came back",
 		}}
 	case rec.GetEnd() == nodes.EndFault: // it was being carried out
-		struck := fault.Told(rec.GetCause())
+		struck := fault.FromCause(rec.GetCause())
 		return adoptStep{adoptGiveUp, nodes.EndFault, &struck}
 	case rec.GetCause().GetCode() == codeAbandoned:
 		return adoptStep{do: adoptGiveUp, end: rec.GetEnd()}
-	case tells.going == 0 && len(tells.missing) > 0:
+	case reports.running == 0 && len(reports.missing) > 0:
 		return adoptStep{do: adoptConclude, end: cmp.Or(rec.GetEnd(), nodes.EndControlLost)}
-	case tells.alone != nil:
+	case reports.selfStop != nil:
 		return adoptStep{do: adoptStop, end: nodes.EndControlLost}
 	case rec.GetStopBegun() != nil:
 		return adoptStep{do: adoptStop, end: rec.GetEnd()}
-	case a.did[adoptPause]:
+	case a.done[adoptPause]:
 		return adoptStep{do: adoptPaused}
-	case tells.schedulerPaused || tells.paused > 0:
+	case reports.schedulerPaused || reports.paused > 0:
 		return adoptStep{do: adoptPause}
 	}
 	return adoptStep{do: adoptRunning}
 }
 
-// settle is where nodes without a run are: all Ready, all NotReady, or to be brought to rest. Those that tell nothing
+// restStep is where nodes without a run are: all Ready, all NotReady, or to be brought to rest. Those that tell nothing
 // do not count: start and configure do without them, or say that they are missing.
-func (a *adoption) settle() adoptAct {
-	tell := slices.DeleteFunc(slices.Clone(a.states), func(is string) bool { return is == "" })
+func (a *adoption) restStep() adoptAction {
+	reporting := slices.DeleteFunc(slices.Clone(a.states), func(is string) bool { return is == "" })
 	all := func(s fsm.State) bool {
-		return len(tell) > 0 && !slices.ContainsFunc(tell, func(is string) bool { return is != s.String() })
+		return len(reporting) > 0 && !slices.ContainsFunc(reporting, func(is string) bool { return is != s.String() })
 	}
 	switch {
-	case a.did[adoptClear] || all(fsm.NotReady):
+	case a.done[adoptClear] || all(fsm.NotReady):
 		return adoptNotReady
 	case all(fsm.Ready):
 		return adoptReady
@@ -171,8 +171,8 @@ func (a *adoption) settle() adoptAct {
 	return adoptClear
 }
 
-// orphaned closes the record of a run whose nodes could not be taken up again.
-func orphaned(r *ecsv1.Run) {
+// closeOrphan closes the record of a run whose nodes could not be taken up again.
+func closeOrphan(r *ecsv1.Run) {
 	doing := "going on"
 	switch {
 	case r.GetStartDone() == nil:
@@ -180,5 +180,5 @@ func orphaned(r *ecsv1.Run) {
 	case r.GetStopBegun() != nil:
 		doing = "ending"
 	}
-	abandoned(r, "the control was lost while the run was "+doing+", and its nodes could not be taken up again")
+	closeAbandoned(r, "the control was lost while the run was "+doing+", and its nodes could not be taken up again")
 }

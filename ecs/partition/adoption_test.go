@@ -36,14 +36,14 @@ func TestTranscripts(t *testing.T) {
 	transcript.Play(t, func(t *testing.T) transcript.Answer {
 		p := &adoptPlayer{t: t}
 		return func(line string) string {
-			if records, tells, both := strings.Cut(line, ":"); both {
+			if records, reports, both := strings.Cut(line, ":"); both {
 				p.say("back", []string{"run"})
 				p.say("done", nil)
 				p.say("done", nil)
-				if does := p.say("record", []string{records}); p.next().do != adoptTakeUp {
+				if does := p.say("record", []string{records}); p.nextStep().do != adoptTakeUp {
 					return does
 				}
-				return p.say("told", strings.Fields(tells))
+				return p.say("told", strings.Fields(reports))
 			}
 			words := strings.Fields(line)
 			return p.say(words[0], words[1:])
@@ -70,7 +70,7 @@ func recordCalled(name string) *ecsv1.Run {
 			StartDone:  now,
 			StopBegun:  now,
 			End:        nodes.EndStopped,
-			Cause:      givenUp("alice", true, true),
+			Cause:      interruptCause("alice", true, true),
 		},
 		"struck": {
 			StartBegun: now,
@@ -85,14 +85,14 @@ func recordCalled(name string) *ecsv1.Run {
 
 // say takes what is found, and answers with the step that follows.
 func (p *adoptPlayer) say(word string, more []string) string {
-	before := p.next().do
+	before := p.nextStep().do
 	switch word {
 	case "back":
 		p.adoption, p.holds = adoption{}, strings.Join(more, "")
 		return p.step()
 	case "done":
 		if before == adoptRecall {
-			p.memory = remembered(p.holds)
+			p.saved = savedStateWith(p.holds)
 		}
 	case "fails", "nodes":
 		p.states = nil
@@ -100,50 +100,50 @@ func (p *adoptPlayer) say(word string, more []string) string {
 			p.states = append(p.states, strings.TrimPrefix(s, "silent"))
 		}
 		if word == "fails" {
-			p.took(before, errFails)
+			p.noteDone(before, errFails)
 			return p.step()
 		}
 	case "record":
 		p.record = recordCalled(more[0])
 	case "told":
-		p.told = p.tells(more)
+		p.reports = p.parseReports(more)
 	case "orphan":
 		r := recordCalled(more[0])
-		orphaned(r)
+		closeOrphan(r)
 		return fmt.Sprintf("it is %s (%s)\n   %s\n", strings.TrimPrefix(r.GetVerdict().String(), "VERDICT_"), r.GetEnd(),
 			r.GetCause().GetComponent()+": "+r.GetCause().GetWhat())
 	default:
 		return "not understood\n"
 	}
-	p.took(before, nil)
+	p.noteDone(before, nil)
 	return p.step()
 }
 
-// remembered is a memory that holds so much; nil: nothing.
-func remembered(what string) *memory {
+// savedStateWith is a memory that holds so much; nil: nothing.
+func savedStateWith(what string) *savedState {
 	switch what {
 	case "configuration":
-		return &memory{}
+		return &savedState{}
 	case "view":
-		return &memory{View: json.RawMessage("{}")}
+		return &savedState{View: json.RawMessage("{}")}
 	case "run":
-		return &memory{View: json.RawMessage("{}"), Run: 3}
+		return &savedState{View: json.RawMessage("{}"), Run: 3}
 	}
 	return nil
 }
 
-func (p *adoptPlayer) tells(w []string) *told {
-	what := &told{}
+func (p *adoptPlayer) parseReports(w []string) *runReports {
+	what := &runReports{}
 	for ; len(w) > 0; w = w[1:] {
 		switch w[0] {
 		case "going":
-			what.going = transcript.Number(p.t, w[1])
+			what.running = transcript.Number(p.t, w[1])
 			w = w[1:]
 		case "paused":
 			what.paused = transcript.Number(p.t, w[1])
 			w = w[1:]
 		case "alone":
-			what.alone = &nodev1.Cause{}
+			what.selfStop = &nodev1.Cause{}
 		case "missing":
 			what.missing = []string{"n2"}
 		case "held":
@@ -157,7 +157,7 @@ func (p *adoptPlayer) tells(w []string) *told {
 
 // step is the next step in words.
 func (p *adoptPlayer) step() string {
-	s := p.next()
+	s := p.nextStep()
 	text := s.do.String()
 	if s.end != "" {
 		text += " (" + s.end + ")"
@@ -170,55 +170,55 @@ func (p *adoptPlayer) step() string {
 
 // Every step is in a transcript, and every one comes to an end, whatever is found and whatever fails.
 func TestAdoptionEnds(t *testing.T) {
-	met := [adoptActs]bool{}
+	reached := [adoptActions]bool{}
 	for _, holds := range []string{"nothing", "configuration", "view", "run"} {
 		for _, rec := range []string{"open", "begun", "stopped", "abandoned", "struck", "closed"} {
-			for tells := range 32 {
-				for fails := range adoptActs + 1 {
+			for reports := range 32 {
+				for fails := range adoptActions + 1 {
 					if fails == adoptOffline { // it is where the machine is
 						continue
 					}
 					a := adoption{}
 					for n := 0; ; n++ {
-						step := a.next()
-						met[step.do] = true
+						step := a.nextStep()
+						reached[step.do] = true
 						var err error
 						switch step.do {
 						case fails:
 							err = errFails
 						case adoptRecall:
-							a.memory = remembered(holds)
-						case adoptRead:
+							a.saved = savedStateWith(holds)
+						case adoptReadRecord:
 							a.record = recordCalled(rec)
 						case adoptTakeUp:
-							a.told = &told{
-								going:           tells & 1,
-								paused:          tells >> 1 & 1,
-								schedulerPaused: tells>>2&1 == 1,
+							a.reports = &runReports{
+								running:         reports & 1,
+								paused:          reports >> 1 & 1,
+								schedulerPaused: reports>>2&1 == 1,
 							}
-							if tells>>3&1 == 1 {
-								a.told.missing = []string{"n2"}
+							if reports>>3&1 == 1 {
+								a.reports.missing = []string{"n2"}
 							}
-							if tells>>4 == 1 {
-								a.told.alone = &nodev1.Cause{}
+							if reports>>4 == 1 {
+								a.reports.selfStop = &nodev1.Cause{}
 							}
 						default:
-							a.states = [][]string{{"Ready", "Ready"}, {"Ready", ""}, {"NotReady", "NotReady"}}[tells%3]
+							a.states = [][]string{{"Ready", "Ready"}, {"Ready", ""}, {"NotReady", "NotReady"}}[reports%3]
 						}
-						if a.took(step.do, err); err == nil && step.do.last() {
+						if a.noteDone(step.do, err); err == nil && step.do.isLast() {
 							break
 						}
-						if n > int(adoptActs) {
-							t.Fatalf("%s, %s, told %b, %v fails: it goes round at %v", holds, rec, tells, fails, step.do)
+						if n > int(adoptActions) {
+							t.Fatalf("%s, %s, told %b, %v fails: it goes round at %v", holds, rec, reports, fails, step.do)
 						}
 					}
 				}
 			}
 		}
 	}
-	for act, is := range met {
+	for act, is := range reached {
 		if !is {
-			t.Errorf("nothing led to: %v", adoptAct(act))
+			t.Errorf("nothing led to: %v", adoptAction(act))
 		}
 	}
 	if r := recordCalled("closed"); !record.Closed(r) {

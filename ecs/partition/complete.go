@@ -25,36 +25,36 @@ import (
 // The record of a run says which nodes had gone, with their files, when it was closed. It is completed when they are
 // back: by them, by another node on their host, or by a run control that comes later.
 
-// reading is when the output of a run was last tried, and who was there then. The zero value: never.
-type reading struct {
-	at    time.Time
-	there string
+// readAttempt is when the output of a run was last tried, and who was there then. The zero value: never.
+type readAttempt struct {
+	at      time.Time
+	members string
 }
 
 // Members come back one by one, and a node that is there may not answer yet: what has failed is tried again when
 // somebody else is there, or after a while.
 const (
-	completeEvery = time.Second
-	completeAgain = 30 * time.Second
+	completeInterval      = time.Second
+	completeRetryInterval = 30 * time.Second
 )
 
 // due says whether to try now. Nobody does while no node is there.
-func (r reading) due(now time.Time, there string) bool {
-	return there != "" && (there != r.there || now.Sub(r.at) >= completeAgain)
+func (r readAttempt) due(now time.Time, members string) bool {
+	return members != "" && (members != r.members || now.Sub(r.at) >= completeRetryInterval)
 }
 
-// mostUnread are the newest runs whose records are completed by themselves.
-const mostUnread = 64
+// maxUnread are the newest runs whose records are completed by themselves.
+const maxUnread = 64
 
-// misses notes a run of whose output not all was read.
-func (p *Partition) misses(rec *ecsv1.Run) {
+// noteUnread notes a run of whose output not all was read.
+func (p *Partition) noteUnread(rec *ecsv1.Run) {
 	if len(rec.GetUnread()) == 0 {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.unread[rec.GetNumber()] = reading{}
-	if len(p.unread) > mostUnread {
+	p.unread[rec.GetNumber()] = readAttempt{}
+	if len(p.unread) > maxUnread {
 		delete(p.unread, slices.Min(slices.Collect(maps.Keys(p.unread))))
 	}
 }
@@ -64,15 +64,15 @@ func (p *Partition) completeRecords() {
 	members := p.cfg.Members.ByName()
 	units := cluster.Units(members)
 	maps.DeleteFunc(members, func(name string, _ cluster.Member) bool { return !slices.Contains(units, name) })
-	for _, one := range p.toRead(time.Now(), everybody(members)) {
-		if err := p.complete(p.ctx, one, members); err != nil && p.ctx.Err() == nil {
-			p.log.Warn("the record of a run cannot be completed yet", "run", one.run, "err", err)
+	for _, attempt := range p.dueAttempts(time.Now(), membersKey(members)) {
+		if err := p.completeRecord(p.ctx, attempt, members); err != nil && p.ctx.Err() == nil {
+			p.log.Warn("the record of a run cannot be completed yet", "run", attempt.run, "err", err)
 		}
 	}
 }
 
-// everybody is who is there, and where.
-func everybody(members map[string]cluster.Member) string {
+// membersKey is who is there, and where.
+func membersKey(members map[string]cluster.Member) string {
 	var all strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		all.WriteString(name + " " + members[name].Meta.GRPCAddr + "\n")
@@ -80,52 +80,52 @@ func everybody(members map[string]cluster.Member) string {
 	return all.String()
 }
 
-// attempt is a run to try now.
-type attempt struct {
-	run    uint32
-	others bool // are there than when it was tried last
+// completionAttempt is a run to try now.
+type completionAttempt struct {
+	run        uint32
+	newMembers bool // are there than when it was tried last
 }
 
-// toRead are the runs to try now, the newest first.
-func (p *Partition) toRead(now time.Time, there string) (runs []attempt) {
+// dueAttempts are the runs to try now, the newest first.
+func (p *Partition) dueAttempts(now time.Time, members string) (runs []completionAttempt) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for run, last := range p.unread {
-		if last.due(now, there) {
-			p.unread[run] = reading{now, there}
-			runs = append(runs, attempt{run, there != last.there})
+		if last.due(now, members) {
+			p.unread[run] = readAttempt{now, members}
+			runs = append(runs, completionAttempt{run, members != last.members})
 		}
 	}
-	slices.SortFunc(runs, func(a, b attempt) int { return cmp.Compare(b.run, a.run) })
+	slices.SortFunc(runs, func(a, b completionAttempt) int { return cmp.Compare(b.run, a.run) })
 	return runs
 }
 
-// complete tries to read what was not read of a run, and completes its record and its manifests with it.
-func (p *Partition) complete(ctx context.Context, one attempt, members map[string]cluster.Member) error {
-	number := one.run
+// completeRecord tries to read what was not read of a run, and completes its record and its manifests with it.
+func (p *Partition) completeRecord(ctx context.Context, attempt completionAttempt, members map[string]cluster.Member) error {
+	number := attempt.run
 	rec, err := p.cfg.Store.Get(number)
 	var none *record.NoRunError
 	switch {
 	case errors.As(err, &none):
-		p.read(number)
+		p.forgetUnread(number)
 		return nil
 	case err != nil:
 		return err
 	case !record.Closed(rec):
 		return nil // the store has not taken its end yet
 	case len(rec.GetUnread()) == 0:
-		p.read(number)
+		p.forgetUnread(number)
 		return nil
 	}
 	cfg, err := config.Recorded("the configuration of the run", []byte(rec.GetConfiguration()))
 	if err != nil {
 		return err
 	}
-	soFar, err := reportOf(rec)
+	soFar, err := recordedReport(rec)
 	if err != nil {
 		return err
 	}
-	late := nodes.Late{
+	late := nodes.LateCompletion{
 		Identity:      p.cfg.Identity,
 		Term:          p.cfg.Term,
 		Log:           p.log,
@@ -134,29 +134,29 @@ func (p *Partition) complete(ctx context.Context, one attempt, members map[strin
 		Names:         rec.GetNodes(),
 		Unread:        rec.GetUnread(),
 		Report:        soFar,
-		Thorough:      one.others,
+		Thorough:      attempt.newMembers,
 	}
 	report, err := late.Complete(ctx, members)
 	if err != nil || report == nil {
 		return err
 	}
-	after := completed(rec, report, time.Now())
+	after := completedRecord(rec, report, time.Now())
 	if err := p.cfg.Store.Complete(after); err != nil {
 		return err
 	}
-	p.completedRun(rec, after)
+	p.publishCompleted(rec, after)
 	return nil
 }
 
-// read notes that nothing of a run is unread any more.
-func (p *Partition) read(number uint32) {
+// forgetUnread notes that nothing of a run is unread any more.
+func (p *Partition) forgetUnread(number uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.unread, number)
 }
 
-// completedRun tells that a record was completed.
-func (p *Partition) completedRun(before, after *ecsv1.Run) {
+// publishCompleted tells that a record was completed.
+func (p *Partition) publishCompleted(before, after *ecsv1.Run) {
 	p.mu.Lock()
 	if p.verdicts != nil && before.GetVerdict() != after.GetVerdict() {
 		p.verdicts[before.GetVerdict()]--
@@ -164,26 +164,26 @@ func (p *Partition) completedRun(before, after *ecsv1.Run) {
 	}
 	p.mu.Unlock()
 	if len(after.GetUnread()) == 0 {
-		p.read(after.GetNumber())
+		p.forgetUnread(after.GetNumber())
 	}
 	text := fmt.Sprintf("the record of run %d is completed with what was read since: %s, %d events built",
-		after.GetNumber(), word(after.GetVerdict()), after.GetEventsBuilt())
+		after.GetNumber(), verdictWord(after.GetVerdict()), after.GetEventsBuilt())
 	if unread := after.GetUnread(); len(unread) > 0 {
 		text += "; not read yet: " + strings.Join(unread, ", ")
 	}
 	p.cfg.Journal.Add(&ecsv1.Event{ // the record takes no more events
 		At:        timestamppb.Now(),
 		Kind:      "run",
-		Component: ownName,
+		Component: componentName,
 		Severity:  ecsv1.Severity_SEVERITY_INFO,
 		Run:       after.GetNumber(),
 		Text:      text,
 	})
 }
 
-// reportOf is the report of a run on record. Where nobody could make one, as its control and its nodes were gone, it
+// recordedReport is the report of a run on record. Where nobody could make one, as its control and its nodes were gone, it
 // is one that knows nothing but that.
-func reportOf(rec *ecsv1.Run) (*nodes.Report, error) {
+func recordedReport(rec *ecsv1.Run) (*nodes.Report, error) {
 	report := &nodes.Report{}
 	if text := rec.GetReportJson(); text != "" {
 		if err := json.Unmarshal([]byte(text), report); err != nil {
@@ -192,30 +192,30 @@ func reportOf(rec *ecsv1.Run) (*nodes.Report, error) {
 		return report, nil
 	}
 	report.Run, report.EndCause = rec.GetNumber(), rec.GetEnd()
-	report.FromFiles, report.Untold = true, true
+	report.FromFiles, report.EndUnknown = true, true
 	if rec.GetVerdict() == ecsv1.Verdict_VERDICT_ABORTED {
-		c := fault.Told(rec.GetCause())
+		c := fault.FromCause(rec.GetCause())
 		report.Cause, report.GivenUp = &c, true
 	}
 	return report, nil
 }
 
-// completed is the record with a report that was completed. A run in which a member took no part is never GOOD.
-func completed(before *ecsv1.Run, report *nodes.Report, now time.Time) *ecsv1.Run {
+// completedRecord is the record with a report that was completed. A run in which a member took no part is never GOOD.
+func completedRecord(before *ecsv1.Run, report *nodes.Report, now time.Time) *ecsv1.Run {
 	after := proto.CloneOf(before)
-	tell(after, report)
-	after.Verdict, after.Completed = verdict(report), timestamppb.New(now)
-	if after.GetVerdict() == ecsv1.Verdict_VERDICT_GOOD && after.GetCause().GetCode() == causeAbsent {
-		degrade(after)
+	fillResults(after, report)
+	after.Verdict, after.Completed = recordVerdict(report), timestamppb.New(now)
+	if after.GetVerdict() == ecsv1.Verdict_VERDICT_GOOD && after.GetCause().GetCode() == codeAbsent {
+		degradeVerdict(after)
 	}
 	return after
 }
 
-// writers are the nodes of a run that may have written to files.
-func writers(r *ecsv1.Run) []string {
+// fileWriters are the nodes of a run that may have written to files.
+func fileWriters(r *ecsv1.Run) []string {
 	cfg, err := config.Recorded("the configuration of the run", []byte(r.GetConfiguration()))
 	if err != nil || !cfg.WritesFiles() || len(r.GetRunKey()) == 0 {
 		return nil
 	}
-	return nodes.Builders(&cfg, r.GetNodes())
+	return nodes.BuilderNames(&cfg, r.GetNodes())
 }

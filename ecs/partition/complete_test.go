@@ -15,39 +15,39 @@ import (
 )
 
 // unplugged is a house whose nodes were lost in a run, all at once and with the disk that they wrote to.
-func unplugged(t *testing.T) (h *house, plug func()) {
+func unplugged(t *testing.T) (h *farm, plug func()) {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "out")
 	away := filepath.Join(filepath.Dir(out), "away")
-	h = newHouse(t, 3, func(c *config.Config) { c.Output = out + "/" })
+	h = newFarm(t, 3, func(c *config.Config) { c.Output = out + "/" })
 	move := func(from, to string) {
 		if err := os.Rename(from, to); err != nil {
 			t.Fatal(err)
 		}
 	}
-	h.must("load", "configure", "start")
-	h.built(0)
+	h.mustCommand("load", "configure", "start")
+	h.awaitBuilt(0)
 	move(out, away)
 	for _, name := range []string{"n0", "n1", "n2"} {
-		h.end(name)
+		h.endNode(name)
 	}
 	return h, func() {
 		move(away, out)
 		for _, name := range []string{"n0", "n1", "n2"} {
 			patiently.Hold(h.gone[name])
-			h.node(name)
+			h.startNode(name)
 		}
 	}
 }
 
 // complete waits until the record of a run misses nothing, and holds it and its manifest against the files.
-func (h *house) complete(verdict ecsv1.Verdict) {
+func (h *farm) complete(verdict ecsv1.Verdict) {
 	h.t.Helper()
-	h.until("the record is completed", func() bool {
+	h.await("the record is completed", func() bool {
 		r, err := h.store.Get(1)
 		return err == nil && r.GetCompleted() != nil && len(r.GetUnread()) == 0
 	})
-	r := h.run(1)
+	r := h.closedRun(1)
 	if r.GetVerdict() != verdict {
 		h.t.Errorf("run 1 is %v: %v", r.GetVerdict(), r.GetCause())
 	}
@@ -78,10 +78,10 @@ func (h *house) complete(verdict ecsv1.Verdict) {
 	}
 	v := there.Manifest.Verdict
 	if v == nil || v.EventsHere != found || v.EventsOutput != found || v.EventsBuilt != report.EventsBuilt ||
-		v.Verdict != report.Word() || !slices.Equal(v.Missing, report.Recorded.Missing) {
+		v.Verdict != report.VerdictWord() || !slices.Equal(v.Missing, report.Recorded.Missing) {
 		h.t.Errorf("the manifest has the verdict %+v, and the report %+v", v, report.Recorded)
 	}
-	h.until("it is told", func() bool { return h.said("run", "the record of run 1 is completed") })
+	h.await("it is told", func() bool { return h.journalHas("run", "the record of run 1 is completed") })
 }
 
 // What nodes had built that were killed, all of them, is in the record of the run when they are back, and in its
@@ -91,14 +91,14 @@ func TestNodesComeBackWithTheirFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h, plug := unplugged(t)
-			r := h.over(1)
+			r := h.awaitClosed(1)
 			if r.GetVerdict() != ecsv1.Verdict_VERDICT_ABORTED || len(r.GetUnread()) != 3 || r.GetCompleted() != nil {
 				t.Fatalf("nobody can read the output: %v, unread %v, completed %v",
 					r.GetVerdict(), r.GetUnread(), r.GetCompleted())
 			}
 			if another {
-				h.leave()
-				h.back(0)
+				h.stopControl()
+				h.restartControl(0)
 			}
 			plug()
 			h.complete(ecsv1.Verdict_VERDICT_ABORTED)

@@ -7,11 +7,11 @@ import (
 )
 
 // Crew is the nodes that take part.
-func (p *Partition) Crew() *nodes.Crew { return p.now().crew }
+func (p *Partition) Crew() *nodes.Crew { return p.currentState().crew }
 
 // Built is how many events the run that goes on has built.
 func (p *Partition) Built() uint64 {
-	run := p.now().run
+	run := p.currentState().run
 	if run == nil || run.StartedAt().IsZero() {
 		return 0
 	}
@@ -19,11 +19,11 @@ func (p *Partition) Built() uint64 {
 }
 
 // Awaits is until when a step that begins now waits for members.
-func (p *Partition) Awaits() time.Time { return p.awaits() }
+func (p *Partition) Awaits() time.Time { return p.joinDeadline() }
 
 // InFlight is how many MEPs of the run that goes on are under way.
 func (p *Partition) InFlight() uint64 {
-	run := p.now().run
+	run := p.currentState().run
 	if run == nil {
 		return 0
 	}
@@ -31,12 +31,12 @@ func (p *Partition) InFlight() uint64 {
 }
 
 // What the tests of the package name beside what it exports.
-const Recovery = recovery
+const Recovery = recoveryUser
 
 var (
-	Allowance = allowance
-	Muster    = muster
-	Verdict   = verdict
+	Allowance     = mayRecover
+	SelectMembers = selectMembers
+	Verdict       = recordVerdict
 )
 
 type Absent = absentNode

@@ -25,7 +25,7 @@ import (
 func TestTowardsRun(t *testing.T) {
 	broken := fsm.Cause{Component: "n2", What: "it does not answer"}
 	interrupted, cancel := context.WithCancelCause(t.Context())
-	cancel(&fsm.SupersededError{Component: ownName, Command: fsm.Start, By: fsm.Stop})
+	cancel(&fsm.SupersededError{Component: componentName, Command: fsm.Start, By: fsm.Stop})
 	for name, tc := range map[string]struct {
 		by   string
 		ctx  context.Context
@@ -34,14 +34,14 @@ func TestTowardsRun(t *testing.T) {
 	}{
 		"it went well":   {"alice", t.Context(), nil, ""},
 		"it broke":       {"alice", t.Context(), broken, "it does not answer"},
-		"by nobody":      {recovery, t.Context(), broken, ""},
+		"by nobody":      {recoveryUser, t.Context(), broken, ""},
 		"it was stopped": {"alice", interrupted, context.Canceled, "start was interrupted by stop"},
 	} {
-		p := &Partition{standing: standing{asked: asked{by: tc.by}}}
-		if err := p.towardsRun(func(context.Context) error { return tc.err })(tc.ctx); !errors.Is(err, tc.err) {
+		p := &Partition{partitionState: partitionState{pendingCommand: pendingCommand{user: tc.by}}}
+		if err := p.preRunWork(func(context.Context) error { return tc.err })(tc.ctx); !errors.Is(err, tc.err) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if got := p.noRun.GetWhat(); (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
+		if got := p.lastStartFailure.GetWhat(); (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
@@ -68,12 +68,12 @@ func TestNoRunBeforeItsStepReturns(t *testing.T) {
 			}
 			defer func() { _ = store.Close() }()
 			p := &Partition{
-				standing:  standing{asked: asked{by: "alice"}},
-				cfg:       Config{Store: store, Members: &cluster.Cluster{}},
-				unwritten: unwritten{store: store},
+				partitionState: partitionState{pendingCommand: pendingCommand{user: "alice"}},
+				cfg:            Config{Store: store, Members: &cluster.Cluster{}},
+				pendingWrites:  pendingWrites{store: store},
 			}
 			under, goOn := make(chan struct{}), make(chan struct{})
-			start := p.towardsRun(func(ctx context.Context) error {
+			start := p.preRunWork(func(ctx context.Context) error {
 				if tc.recorded {
 					if err := p.openRecord(nodes.NewCrew(nodes.Options{}, config.Default())); err != nil {
 						t.Error(err)
@@ -86,7 +86,7 @@ func TestNoRunBeforeItsStepReturns(t *testing.T) {
 				patiently.Hold(goOn)
 				return context.Cause(ctx)
 			})
-			p.runner = fsm.New(ownName, fsm.Actions{fsm.Start: start}, fsm.Options{Timeouts: fsm.Timeouts{fsm.Start: tc.timeout,
+			p.runner = fsm.New(componentName, fsm.Actions{fsm.Start: start}, fsm.Options{Timeouts: fsm.Timeouts{fsm.Start: tc.timeout,
 				fsm.Stop: time.Hour}})
 			defer func() { _ = p.runner.Close() }()
 			defer close(goOn)
@@ -117,8 +117,8 @@ func TestWhenItWasOver(t *testing.T) {
 	at := func(s int64) time.Time { return time.Unix(s, 0) }
 	rec := func() *ecsv1.Run { return &ecsv1.Run{StartDone: timestamppb.New(at(10))} }
 	for name, tc := range map[string]struct {
-		begun, told, want time.Time
-		found             bool
+		begun, reported, want time.Time
+		found                 bool
 	}{
 		"they tell":                   {at(20), at(21), at(21), false},
 		"one of them cannot":          {at(20), time.Time{}, at(90), true},
@@ -128,8 +128,8 @@ func TestWhenItWasOver(t *testing.T) {
 		"by one far ahead":            {at(200), at(201), at(90), true},
 	} {
 		r := rec()
-		endedAlone(r, &nodev1.Cause{What: "the control was silent", AtUs: tc.begun.UnixMicro()}, at(90))
-		got, found := overAt(r, tc.told, at(90))
+		noteSelfStop(r, &nodev1.Cause{What: "the control was silent", AtUs: tc.begun.UnixMicro()}, at(90))
+		got, found := endTime(r, tc.reported, at(90))
 		if !got.Equal(tc.want) || found != tc.found || got.Before(r.GetStopBegun().AsTime()) ||
 			r.GetCause().GetAt().AsTime().After(at(90)) || r.GetCause().GetEvidence() == "" {
 			t.Errorf("%s: stop begun %v, done %v, found %v", name, r.GetStopBegun().AsTime(), got, found)
@@ -137,12 +137,12 @@ func TestWhenItWasOver(t *testing.T) {
 	}
 	stopping := rec()
 	stopping.StopBegun = timestamppb.New(at(15))
-	if endedAlone(stopping, &nodev1.Cause{AtUs: at(70).UnixMicro()},
+	if noteSelfStop(stopping, &nodev1.Cause{AtUs: at(70).UnixMicro()},
 		at(90)); !stopping.GetStopBegun().AsTime().Equal(at(15)) {
 		t.Errorf("its end was asked for at 15 s, and is told as begun at %v", stopping.GetStopBegun().AsTime())
 	}
 	lost := rec()
-	if abandoned(lost, "its nodes are gone"); !lost.GetEndFound() {
+	if closeAbandoned(lost, "its nodes are gone"); !lost.GetEndFound() {
 		t.Error("nothing says that the time of its end is when it was found")
 	}
 }
@@ -151,17 +151,17 @@ func TestWhenItWasOver(t *testing.T) {
 func TestThePartIsKept(t *testing.T) {
 	x := fault.Fault{
 		Component: "n1",
-		Part:      "output",
+		Subsystem: "output",
 		What:      "disk full",
 		Evidence:  "seen",
 	}
 	through := map[string]*ecsv1.Cause{
-		"the machine": (&Partition{}).message((&Partition{}).causeOf(&fault.Error{Fault: x})),
-		"a record":    inRecord(x, codeLoss, timestamppb.Now()),
-		"a node":      causeOfNode(&nodev1.Cause{Component: "n1", Part: "output", What: "disk full"}),
+		"the machine": (&Partition{}).causeMessage((&Partition{}).causeFromError(&fault.Error{Fault: x})),
+		"a record":    recordCause(x, codeLoss, timestamppb.Now()),
+		"a node":      nodeCause(&nodev1.Cause{Component: "n1", Part: "output", What: "disk full"}),
 	}
 	r := &ecsv1.Run{}
-	fill(r, &nodes.Report{Cause: &x}, nil, time.Unix(1, 0))
+	fillRecord(r, &nodes.Report{Cause: &x}, nil, time.Unix(1, 0))
 	through["the end of a run"] = r.GetCause()
 	for way, c := range through {
 		if c.GetPart() != "output" || c.GetComponent() != "n1" || c.GetWhat() != "disk full" {
@@ -170,9 +170,9 @@ func TestThePartIsKept(t *testing.T) {
 	}
 }
 
-// TestRecordTellsTheLossByItsCause: a link that was down was seen first, and what the node itself said of its disk is
+// TestRecordHasTheLossByItsCause: a link that was down was seen first, and what the node itself said of its disk is
 // what the record ends with. The loss of another node does not take its place, and an output that was not merged does.
-func TestRecordTellsTheLossByItsCause(t *testing.T) {
+func TestRecordHasTheLossByItsCause(t *testing.T) {
 	at := timestamppb.New(time.Unix(1, 0))
 	link := fault.Fault{Component: "n3", What: "the link of n0 to it is down", Evidence: "seen by n0"}
 	disk := fault.Fault{Component: "n3", What: "builder unit: disk full", Evidence: "seen by n3"}
@@ -181,14 +181,14 @@ func TestRecordTellsTheLossByItsCause(t *testing.T) {
 		first, later fault.Fault
 		want         string
 	}{{link, disk, disk.What}, {link, other, link.What}} {
-		r := &ecsv1.Run{Cause: inRecord(tt.first, codeLoss, at)}
-		fill(r, &nodes.Report{FirstLoss: &tt.later}, nil, time.Unix(2, 0))
+		r := &ecsv1.Run{Cause: recordCause(tt.first, codeLoss, at)}
+		fillRecord(r, &nodes.Report{FirstLoss: &tt.later}, nil, time.Unix(2, 0))
 		if c := r.GetCause(); c.GetWhat() != tt.want || c.GetCode() != codeLoss || !c.GetAt().AsTime().Equal(at.AsTime()) {
 			t.Errorf("%v, and later %v: %v", tt.first, tt.later, c)
 		}
 		out := &nodes.Output{Problems: []string{"no room"}}
 		unmerged := &nodes.Report{FirstLoss: &tt.later, Unmerged: true, Recorded: out}
-		fill(r, unmerged, nil, time.Unix(2, 0))
+		fillRecord(r, unmerged, nil, time.Unix(2, 0))
 		if c := r.GetCause(); c.GetWhat() != "no room" || c.GetCode() != "not_merged" {
 			t.Errorf("an output that was not merged: %v", c)
 		}

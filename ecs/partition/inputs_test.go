@@ -43,7 +43,7 @@ func inputs(t *testing.T, dir string) (outside string) {
 // as it opens files, this test does not end.
 func TestInputsAreReadWhereTheyMay(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, 2, nil)
+	h := newFarm(t, 2, nil)
 	outside := inputs(t, h.inputs)
 	for name, want := range map[string]string{
 		filepath.Join(h.inputs, "pipe"):                           "is a named pipe, not a regular file",
@@ -59,7 +59,7 @@ func TestInputsAreReadWhereTheyMay(t *testing.T) {
 		if r.GetOk() || len(r.GetProblems()) != 1 || !strings.Contains(r.GetProblems()[0], want) {
 			t.Errorf("%s is checked: %v %q, and not that it %s", name, r.GetOk(), r.GetProblems(), want)
 		}
-		if err := h.ask("load", "settings", "input="+name); err == nil || !strings.Contains(err.Error(), want) {
+		if err := h.command("load", "settings", "input="+name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s is loaded: %v, and not that it %s", name, err, want)
 		}
 		// Whoever may look may ask for a plan: it reads nothing, and tells nothing of what is there.
@@ -74,7 +74,7 @@ func TestInputsAreReadWhereTheyMay(t *testing.T) {
 			t.Errorf("%s is refused: %q", name, r.GetProblems())
 		}
 	}
-	if err := h.ask("load", "settings", "input=good.mdf\nnodes=2"); err != nil {
+	if err := h.command("load", "settings", "input=good.mdf\nnodes=2"); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := h.Status().GetConfiguration(), "input: "+filepath.Join(h.inputs, "good.mdf"); !strings.Contains(got,

@@ -11,44 +11,44 @@ import (
 // takes another crew.
 func TestConfigureKeepsItsCrew(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, 3, func(c *config.Config) { c.ReadoutLoss, c.BuilderLoss = "expendable", "expendable" })
-	h.must("load")
+	h := newFarm(t, 3, func(c *config.Config) { c.ReadoutLoss, c.BuilderLoss = "expendable", "expendable" })
+	h.mustCommand("load")
 	first := h.Crew()
-	h.must("configure")
+	h.mustCommand("configure")
 	if h.Crew() != first {
 		t.Error("configure has met anew the nodes that load has met")
 	}
-	h.must("reset", "configure")
+	h.mustCommand("reset", "configure")
 	if h.Crew() != first {
 		t.Error("configure has met anew the nodes that reset has left")
 	}
-	h.must("start")
-	h.built(0)
-	h.must("stop", "reset")
-	if err := h.ask("exclude", "node", "n1"); err != nil {
+	h.mustCommand("start")
+	h.awaitBuilt(0)
+	h.mustCommand("stop", "reset")
+	if err := h.command("exclude", "node", "n1"); err != nil {
 		t.Fatal(err)
 	}
-	h.must("configure")
+	h.mustCommand("configure")
 	if h.Crew() == first || len(h.Crew().Names()) != 2 {
 		t.Errorf("without n1 it is %v", h.Crew().Names())
 	}
-	h.must("reset", "unload")
+	h.mustCommand("reset", "unload")
 }
 
 // A process that has ended is absent at once, though the gossip still has it; one that was started again where it was
 // is there.
 func TestStartedAgainWhereItWas(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, 2, nil)
-	h.must("load")
+	h := newFarm(t, 2, nil)
+	h.mustCommand("load")
 	crew := h.Crew()
-	address := crew.About(1)["address"]
-	if crew.Ended("n1", address) {
+	address := crew.Describe(1)["address"]
+	if crew.ProcessEnded("n1", address) {
 		t.Error("a node that lives has ended")
 	}
-	h.end("n1")
-	h.until("its end is known", func() bool { return crew.Ended("n1", address) })
-	if crew.Ended("n1", "127.0.0.1:1") {
+	h.endNode("n1")
+	h.await("its end is known", func() bool { return crew.ProcessEnded("n1", address) })
+	if crew.ProcessEnded("n1", "127.0.0.1:1") {
 		t.Error("a process at another address has ended")
 	}
 	lis, err := net.Listen("tcp", address)
@@ -56,7 +56,7 @@ func TestStartedAgainWhereItWas(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = lis.Close() }()
-	if crew.Ended("n1", address) {
+	if crew.ProcessEnded("n1", address) {
 		t.Error("somebody answers, and the process has ended")
 	}
 }

@@ -14,7 +14,7 @@ import (
 // in the same sentences by a control that asks its nodes, by its check and by load.
 func TestOfflineAndOnlineSayTheSame(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, 2, nil)
+	h := newFarm(t, 2, nil)
 	const text = "nodes: 2\npacking: 500\nslots: 4\nfragment-size: 30\n"
 	offline := []config.NodeFacts{{Name: "n0"}, {Name: "n1"}}
 	for what, tc := range map[string]struct{ text, setting string }{
@@ -47,7 +47,7 @@ func TestOfflineAndOnlineSayTheSame(t *testing.T) {
 			t.Errorf("%s\nis refused by a control with %q\nand without one with %q", what, r.GetProblems(), want)
 		}
 		var refused *api.ConfigurationError
-		if err := h.ask("load", "configuration", tc.text, "settings", tc.setting); !errors.As(err, &refused) ||
+		if err := h.command("load", "configuration", tc.text, "settings", tc.setting); !errors.As(err, &refused) ||
 			!slices.Equal(refused.Problems, want) {
 			t.Errorf("%s: load says %v, and not %q", what, err, want)
 		}

@@ -31,7 +31,7 @@ func TestAStartAsksAboutTheOutputOnce(t *testing.T) {
 		"asked before the start":          {crew, "alice", 42},
 		"the start has found other nodes": {other, "alice", 1},
 		"nobody asked":                    {nil, "alice", 1},
-		"nobody asked for this start":     {crew, recovery, 1},
+		"nobody asked for this start":     {crew, recoveryUser, 1},
 	} {
 		store, err := record.Open(filepath.Join(t.TempDir(), "runs.db"))
 		if err != nil {
@@ -39,25 +39,25 @@ func TestAStartAsksAboutTheOutputOnce(t *testing.T) {
 		}
 		events := journal.New(8, 0)
 		p := &Partition{
-			ctx:      t.Context(),
-			cfg:      Config{Store: store, Journal: events},
-			standing: standing{output: asOutput{c.asked, 41}, asked: asked{by: c.by}},
+			ctx:            t.Context(),
+			cfg:            Config{Store: store, Journal: events},
+			partitionState: partitionState{outputCheck: outputCheck{c.asked, 41}, pendingCommand: pendingCommand{user: c.by}},
 		}
-		if err := p.freeNumber(crew); err != nil {
+		if err := p.reserveNumber(crew); err != nil {
 			t.Error(err)
 		}
 		if r, err := store.NextRun(nil); err != nil || r.GetNumber() != c.next {
 			t.Errorf("%s: the next run is %d, not %d: %v", name, r.GetNumber(), c.next, err)
 		}
-		if p.output.crew != nil {
+		if p.outputCheck.crew != nil {
 			t.Errorf("%s: the next start does not ask", name)
 		}
-		if got, want := strays(events), c.next > 1; got != want {
+		if got, want := warnsOfUnrecordedRuns(events), c.next > 1; got != want {
 			t.Errorf("%s: the output has runs and the records have none: said %v, not %v", name, got, want)
 		}
 		last := events.Last()
-		p.output = asOutput{crew, 41}
-		if err := p.freeNumber(crew); err != nil || events.Last() != last {
+		p.outputCheck = outputCheck{crew, 41}
+		if err := p.reserveNumber(crew); err != nil || events.Last() != last {
 			t.Errorf("%s: records that have a run are told as empty: %v, %v", name, events.Since(last), err)
 		}
 		if err := store.Close(); err != nil {
@@ -66,8 +66,8 @@ func TestAStartAsksAboutTheOutputOnce(t *testing.T) {
 	}
 }
 
-// strays says whether the journal warns of runs in the output of which there is no record.
-func strays(events *journal.Journal) bool {
+// warnsOfUnrecordedRuns says whether the journal warns of runs in the output of which there is no record.
+func warnsOfUnrecordedRuns(events *journal.Journal) bool {
 	return slices.ContainsFunc(events.Since(0), func(e *ecsv1.Event) bool {
 		return e.GetKind() == "record" && e.GetSeverity() == warning &&
 			strings.Contains(e.GetText(), "no record of any run") &&
@@ -79,16 +79,16 @@ func strays(events *journal.Journal) bool {
 func TestWhenRecordsAreCompleted(t *testing.T) {
 	now := time.Now()
 	for name, c := range map[string]struct {
-		last  reading
+		last  readAttempt
 		there string
 		want  bool
 	}{
-		"never tried":         {reading{}, "n0 a", true},
-		"nobody is there":     {reading{}, "", false},
-		"just tried":          {reading{now.Add(-time.Second), "n0 a"}, "n0 a", false},
-		"somebody is back":    {reading{now.Add(-time.Second), "n0 a"}, "n0 a\nn1 b", true},
-		"started anew":        {reading{now.Add(-time.Second), "n0 a"}, "n0 b", true},
-		"tried a while since": {reading{now.Add(-completeAgain), "n0 a"}, "n0 a", true},
+		"never tried":         {readAttempt{}, "n0 a", true},
+		"nobody is there":     {readAttempt{}, "", false},
+		"just tried":          {readAttempt{now.Add(-time.Second), "n0 a"}, "n0 a", false},
+		"somebody is back":    {readAttempt{now.Add(-time.Second), "n0 a"}, "n0 a\nn1 b", true},
+		"started anew":        {readAttempt{now.Add(-time.Second), "n0 a"}, "n0 b", true},
+		"tried a while since": {readAttempt{now.Add(-completeRetryInterval), "n0 a"}, "n0 a", true},
 	} {
 		if got := c.last.due(now, c.there); got != c.want {
 			t.Errorf("%s: %v", name, got)
@@ -112,23 +112,23 @@ func TestARecordWithoutAReport(t *testing.T) {
 		End:           nodes.EndFault,
 		Cause:         &ecsv1.Cause{Component: "n1", What: "it was killed"},
 	}
-	abandoned(rec, "nobody can tell")
+	closeAbandoned(rec, "nobody can tell")
 	if len(rec.GetUnread()) != 2 || rec.GetVerdict() != ecsv1.Verdict_VERDICT_ABORTED {
 		t.Fatalf("%v", rec)
 	}
-	report, err := reportOf(rec)
-	if err != nil || report.Word() != "ABORTED" || report.Cause.Component != "n1" {
+	report, err := recordedReport(rec)
+	if err != nil || report.VerdictWord() != "ABORTED" || report.Cause.Component != "n1" {
 		t.Errorf("%+v, %v", report, err)
 	}
 	rec.Verdict, rec.Cause = ecsv1.Verdict_VERDICT_INCOMPLETE, nil
-	report, err = reportOf(rec)
-	if err != nil || report.Word() != "INCOMPLETE" {
+	report, err = recordedReport(rec)
+	if err != nil || report.VerdictWord() != "INCOMPLETE" {
 		t.Errorf("%+v, %v", report, err)
 	}
 	report.AccountingOK = true
 	report.Recorded = &nodes.Output{Events: 100}
-	rec.Cause = &ecsv1.Cause{Code: causeAbsent}
-	after := completed(rec, report, time.Now())
+	rec.Cause = &ecsv1.Cause{Code: codeAbsent}
+	after := completedRecord(rec, report, time.Now())
 	if after.GetVerdict() != ecsv1.Verdict_VERDICT_DEGRADED || len(after.GetUnread()) != 0 ||
 		after.GetCompleted() == nil {
 		t.Errorf("a run in which a member took no part: %v", after)

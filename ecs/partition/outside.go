@@ -45,8 +45,8 @@ func (p *Partition) Metrics() metrics.Partition {
 	return metrics.Partition{Status: p.Status(), Snapshot: p.Snapshot(0), Runs: runs}
 }
 
-// count reads once how the runs on record came out; from then on each that ends is added.
-func (p *Partition) count() error {
+// countVerdicts reads once how the runs on record came out; from then on each that ends is added.
+func (p *Partition) countVerdicts() error {
 	runs := map[ecsv1.Verdict]uint64{}
 	for before := uint32(0); ; {
 		list, err := p.cfg.Store.List(before, 1000)
@@ -55,7 +55,7 @@ func (p *Partition) count() error {
 		}
 		for _, r := range list.Runs {
 			runs[r.GetVerdict()]++
-			p.misses(r)
+			p.noteUnread(r)
 			before = r.GetNumber()
 		}
 		if !list.More || len(list.Runs) == 0 {
@@ -70,7 +70,7 @@ func (p *Partition) count() error {
 
 // Names are those of the nodes, whose profiles can be taken.
 func (p *Partition) Names() []string {
-	crew := p.now().crew
+	crew := p.currentState().crew
 	if crew == nil {
 		return nil
 	}
@@ -79,15 +79,15 @@ func (p *Partition) Names() []string {
 
 // Profile writes a profile of a node.
 func (p *Partition) Profile(ctx context.Context, w io.Writer, name, kind string, length time.Duration) error {
-	crew := p.now().crew
+	crew := p.currentState().crew
 	if crew == nil {
 		return fmt.Errorf("no node is known before load")
 	}
 	return crew.Profile(ctx, w, name, kind, length)
 }
 
-// Do gives commands without arguments, one after the other.
-func (p *Partition) Do(ctx context.Context, user string, commands ...string) error {
+// RunCommands gives commands without arguments, one after the other.
+func (p *Partition) RunCommands(ctx context.Context, user string, commands ...string) error {
 	for _, c := range commands {
 		if _, err := p.Command(ctx, user, &ecsv1.CommandRequest{Command: c}); err != nil {
 			return fmt.Errorf("%s: %w", c, err)
@@ -96,15 +96,15 @@ func (p *Partition) Do(ctx context.Context, user string, commands ...string) err
 	return nil
 }
 
-// Rest stops the run that goes on, for a run control that ends together with its nodes, and returns the report of the
+// StopAndReport stops the run that goes on, for a run control that ends together with its nodes, and returns the report of the
 // last one; nil if there was none.
-func (p *Partition) Rest() (*nodes.Report, error) {
-	if p.now().run != nil {
-		if err := p.Do(context.Background(), "the end of the run control", "stop"); err != nil {
+func (p *Partition) StopAndReport() (*nodes.Report, error) {
+	if p.currentState().run != nil {
+		if err := p.RunCommands(context.Background(), "the end of the run control", "stop"); err != nil {
 			p.log.Warn("the last run was not stopped in good order", "err", err)
 		}
 	}
-	last, err := p.unwritten.latest()
+	last, err := p.pendingWrites.latest()
 	var none *record.NoRunError
 	switch {
 	case errors.As(err, &none):

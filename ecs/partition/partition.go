@@ -39,106 +39,106 @@ type Config struct {
 	Term tagnet.Term
 	// Inputs are where the inputs of runs may be read from. Nil: anywhere.
 	Inputs *safeopen.AllowedPaths
-	// Here has the scheduler live in this process, at a TCP port; 0 means any. Else it lives on a node, and a run goes
+	// LocalScheduler has the scheduler live in this process, at a TCP port; 0 means any. Else it lives on a node, and a run goes
 	// on without its control.
-	Here       bool
-	TagnetPort int
+	LocalScheduler bool
+	TagnetPort     int
 	// Spawner starts the processes of nodes, and starts those anew that have ended. Nil: nodes join by themselves.
 	Spawner Spawner
-	// JoinTime is how long a command waits for members that are not there. Zero means 5 s, and Patience with a Spawner.
-	JoinTime time.Duration
-	// Patience is how long nodes may take to appear and to become ready. Zero means 60 s.
-	Patience time.Duration
-	// AtLeast is how long each step, and each question to a node, may take at least, for machines that have much else to
+	// JoinTimeout is how long a command waits for members that are not there. Zero means 5 s, and Patience with a Spawner.
+	JoinTimeout time.Duration
+	// ReadyTimeout is how long nodes may take to appear and to become ready. Zero means 60 s.
+	ReadyTimeout time.Duration
+	// MinTimeout is how long each step, and each question to a node, may take at least, for machines that have much else to
 	// do. Zero means no longer than it has by itself.
-	AtLeast time.Duration
-	Log     *slog.Logger // nil: slog.Default
+	MinTimeout time.Duration
+	Log        *slog.Logger // nil: slog.Default
 }
 
 // Partition is the run control of one partition. Its methods may be called from any goroutine.
 type Partition struct {
 	// immutable after New
-	cfg    Config
-	log    *slog.Logger
-	runner *fsm.Runner
-	stop   context.CancelFunc // of the goroutines
-	ctx    context.Context
-	wg     sync.WaitGroup
-	ends   []func() // of what is done again and again
+	cfg         Config
+	log         *slog.Logger
+	runner      *fsm.Runner
+	stop        context.CancelFunc // of the goroutines
+	ctx         context.Context
+	wg          sync.WaitGroup
+	stopTickers []func() // of what is done again and again
 
 	// owned by the goroutine that makes snapshots
-	figures *figures.Builder
-	watcher *diagnosis.Watcher
-	watched *nodes.Crew // that the watcher was made for
+	figures     *figures.Builder
+	watcher     *diagnosis.Watcher
+	watchedCrew *nodes.Crew // that the watcher was made for
 
-	taps      taps          // what viewers are shown; it has locks of its own
-	unwritten unwritten     // what the store has not taken; it has a lock of its own
-	reading   chan struct{} // of one place: taken by whoever reads an input to check it
+	taps          taps          // what viewers are shown; it has locks of its own
+	pendingWrites pendingWrites // what the store has not taken; it has a lock of its own
+	readingSlot   chan struct{} // of one place: taken by whoever reads an input to check it
 
-	story atomic.Pointer[fault.Fault] // that the machine was told of last; nil: none was
+	rootCause atomic.Pointer[fault.Fault] // that the machine was told of last; nil: none was
 
-	orders sync.Mutex // held by whoever tells a running crew something beside the steps
+	commandMu sync.Mutex // held by whoever tells a running crew something beside the steps
 
 	mu sync.Mutex // guards what follows
-	standing
-	spawned  spawned
-	recovery []time.Time              // automatic ones, of late
-	verdicts map[ecsv1.Verdict]uint64 // of runs on record that are over
-	unread   map[uint32]reading       // runs on record of whose output not all was read
+	partitionState
+	spawned    spawnedProcesses
+	recoveries []time.Time              // automatic ones, of late
+	verdicts   map[ecsv1.Verdict]uint64 // of runs on record that are over
+	unread     map[uint32]readAttempt   // runs on record of whose output not all was read
 }
 
-// standing is how a partition stands. What its fields point to is not changed, but for crew and run, which have locks
+// partitionState is how a partition stands. What its fields point to is not changed, but for crew and run, which have locks
 // of their own, and rec.
-type standing struct {
-	output   asOutput // of the start under way
-	asked    asked    // what the commands under way were given
-	loaded   *loaded  // nil in Offline
-	crew     *nodes.Crew
-	run      *nodes.Run      // nil outside of one
-	rec      *ecsv1.Run      // of run; changed under mu
-	last     *nodes.Report   // of the run that was closed last; nil: none was
-	ended    *nodes.Run      // that it is of
-	closed   chan struct{}   // closed with the next run that is
-	failed   error           // what the step that failed last did not bear
-	noRun    *ecsv1.Cause    // why the run that was asked for last has not come about; nil: it has, or none was
-	towards  context.Context // of the step under way to a run that has no number yet; nil: there is none
-	excluded map[string]bool // outside of a run
-	snapshot *ecsv1.Snapshot
-	samples  []*ecsv1.Sample // of snapshots before it, oldest first
+type partitionState struct {
+	outputCheck      outputCheck    // of the start under way
+	pendingCommand   pendingCommand // what the commands under way were given
+	loadedConfig     *loadedConfig  // nil in Offline
+	crew             *nodes.Crew
+	run              *nodes.Run      // nil outside of one
+	rec              *ecsv1.Run      // of run; changed under mu
+	lastReport       *nodes.Report   // of the run that was closed last; nil: none was
+	endedRun         *nodes.Run      // that it is of
+	nextClosed       chan struct{}   // closed with the next run that is
+	lastFailure      error           // what the step that failed last did not bear
+	lastStartFailure *ecsv1.Cause    // why the run that was asked for last has not come about; nil: it has, or none was
+	preRunContext    context.Context // of the step under way to a run that has no number yet; nil: there is none
+	excluded         map[string]bool // outside of a run
+	snapshot         *ecsv1.Snapshot
+	samples          []*ecsv1.Sample // of snapshots before it, oldest first
 }
 
-// now is how the partition stands at this moment.
-func (p *Partition) now() standing {
+// currentState is how the partition stands at this moment.
+func (p *Partition) currentState() partitionState {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.standing
+	return p.partitionState
 }
 
-// set changes how it stands.
-func (p *Partition) set(change func(*standing)) {
+// update changes how it stands.
+func (p *Partition) update(change func(*partitionState)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	change(&p.standing)
+	change(&p.partitionState)
 }
 
-// loaded is what the partition was loaded with.
-type loaded struct {
-	asked    config.Config // complete, as it was given
+// loadedConfig is what the partition was loaded with.
+type loadedConfig struct {
+	original config.Config // complete, as it was given
 	cfg      config.Config // the same, settled by what is found: paths and slots
 	prepared bool          // it is settled already
 	names    []string      // all members, in the order of ranks; nil while they are not settled
 	absent   []absentNode
 }
 
-// asked are the arguments of commands under way.
-type asked struct {
+// pendingCommand are the arguments of commands under way.
+type pendingCommand struct {
 	configuration config.Config
 	prepared      bool   // nothing is to be found out about it
-	by            string // who gave the last command
+	user          string // who gave the last command
 	remark, scan  string
 	end           string // why the run is to end
 	abandon       bool
-	awaits        time.Time // until when members are waited for; zero: the step decides
+	joinDeadline  time.Time // until when members are waited for; zero: the step decides
 }
 
 // New makes the run control, Offline.
@@ -146,63 +146,63 @@ func New(cfg Config) *Partition {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	if cfg.Patience == 0 {
-		cfg.Patience = defaultPatience
+	if cfg.ReadyTimeout == 0 {
+		cfg.ReadyTimeout = defaultReadyTimeout
 	}
 	p := &Partition{
-		cfg:      cfg,
-		log:      cfg.Log,
-		figures:  figures.New(),
-		unread:   map[uint32]reading{},
-		reading:  make(chan struct{}, 1),
-		standing: standing{closed: make(chan struct{})},
-		spawned:  spawned{running: map[string]bool{}, ended: map[string]string{}, news: make(chan struct{})},
+		cfg:            cfg,
+		log:            cfg.Log,
+		figures:        figures.New(),
+		unread:         map[uint32]readAttempt{},
+		readingSlot:    make(chan struct{}, 1),
+		partitionState: partitionState{nextClosed: make(chan struct{})},
+		spawned:        spawnedProcesses{running: map[string]bool{}, ended: map[string]string{}, nextEnd: make(chan struct{})},
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
-	p.runner = fsm.New(ownName, fsm.Actions{
-		fsm.Load: p.step(fsm.Load), fsm.Configure: p.step(fsm.Configure), fsm.Start: p.step(fsm.Start),
-		fsm.Pause: p.step(fsm.Pause), fsm.Resume: p.step(fsm.Resume), fsm.Stop: p.step(fsm.Stop),
-		fsm.Reset: p.step(fsm.Reset), fsm.Unload: p.step(fsm.Unload), fsm.Recover: p.step(fsm.Recover),
-	}, fsm.Options{Abandon: p.abandon, Timeouts: p.timeouts()})
-	p.unwritten.journal, p.unwritten.log, p.unwritten.store = cfg.Journal, cfg.Log, cfg.Store
-	p.wg.Go(p.attend)
-	p.ends = []func(){
-		stopwatch.Every(writeAgain, p.unwritten.again),
-		stopwatch.Every(observeEvery, p.observe),
-		stopwatch.Every(completeEvery, p.completeRecords),
+	p.runner = fsm.New(componentName, fsm.Actions{
+		fsm.Load: p.work(fsm.Load), fsm.Configure: p.work(fsm.Configure), fsm.Start: p.work(fsm.Start),
+		fsm.Pause: p.work(fsm.Pause), fsm.Resume: p.work(fsm.Resume), fsm.Stop: p.work(fsm.Stop),
+		fsm.Reset: p.work(fsm.Reset), fsm.Unload: p.work(fsm.Unload), fsm.Recover: p.work(fsm.Recover),
+	}, fsm.Options{Abandon: p.abandonRun, Timeouts: p.timeouts()})
+	p.pendingWrites.journal, p.pendingWrites.log, p.pendingWrites.store = cfg.Journal, cfg.Log, cfg.Store
+	p.wg.Go(p.followStates)
+	p.stopTickers = []func(){
+		stopwatch.Every(writeRetryInterval, p.pendingWrites.retry),
+		stopwatch.Every(snapshotInterval, p.updateSnapshot),
+		stopwatch.Every(completeInterval, p.completeRecords),
 	}
 	return p
 }
 
-// defaultPatience is what a node that has to map and link its slots may take on a busy machine, many times over.
-const defaultPatience = 60 * time.Second
+// defaultReadyTimeout is what a node that has to map and link its slots may take on a busy machine, many times over.
+const defaultReadyTimeout = 60 * time.Second
 
-// ownName of the partition among components.
-const ownName = "partition"
+// componentName of the partition among components.
+const componentName = "partition"
 
-// within is how long may be waited for nodes that have d by themselves.
-func (p *Partition) within(d time.Duration) time.Duration { return max(d, p.cfg.AtLeast) }
+// timeoutFor is how long may be waited for nodes that have d by themselves.
+func (p *Partition) timeoutFor(d time.Duration) time.Duration { return max(d, p.cfg.MinTimeout) }
 
 // timeouts of the steps: each is what its nodes may take, and what it takes to find out who did not.
 func (p *Partition) timeouts() fsm.Timeouts {
 	return fsm.Timeouts{
-		fsm.Load:      p.cfg.Patience + margin,
-		fsm.Configure: p.cfg.Patience + margin,
-		fsm.Start:     p.cfg.Patience + margin,
+		fsm.Load:      p.cfg.ReadyTimeout + timeoutMargin,
+		fsm.Configure: p.cfg.ReadyTimeout + timeoutMargin,
+		fsm.Start:     p.cfg.ReadyTimeout + timeoutMargin,
 		fsm.Pause:     10 * time.Second,
 		fsm.Resume:    10 * time.Second,
-		fsm.Stop:      stopTime,
+		fsm.Stop:      stopTimeout,
 		fsm.Reset:     20 * time.Second,
 		fsm.Unload:    20 * time.Second,
 		fsm.Recover:   30 * time.Second,
-	}.AtLeast(p.cfg.AtLeast)
+	}.AtLeast(p.cfg.MinTimeout)
 }
 
 const (
-	margin = 5 * time.Second
-	// stopTime is how long the end of a run may go without any progress. What ends it before says what it waits for:
+	timeoutMargin = 5 * time.Second
+	// stopTimeout is how long the end of a run may go without any progress. What ends it before says what it waits for:
 	// the drain after half a minute, the nodes after one.
-	stopTime = 120 * time.Second
+	stopTimeout = 120 * time.Second
 )
 
 // Close ends the run control and leaves the nodes as they are.
@@ -210,16 +210,16 @@ func (p *Partition) Close() error {
 	p.stop()
 	err := p.runner.Close()
 	p.wg.Wait()
-	for _, end := range p.ends {
+	for _, end := range p.stopTickers {
 		end()
 	}
-	p.unwritten.flush()
-	p.now().release()
+	p.pendingWrites.flush()
+	p.currentState().release()
 	return err
 }
 
 // release lets go of the nodes, and of the run if there is one, and leaves them as they are.
-func (s standing) release() {
+func (s partitionState) release() {
 	if s.run != nil {
 		s.run.Close()
 	}
@@ -228,25 +228,25 @@ func (s standing) release() {
 	}
 }
 
-// attend follows the states, and tells the journal of each.
-func (p *Partition) attend() {
+// followStates follows the states, and tells the journal of each.
+func (p *Partition) followStates() {
 	last := fsm.Status{}
 	for st := range p.runner.Watch(p.ctx) {
 		if st.State != last.State && st.Change != 0 {
-			p.tell(&ecsv1.Event{
+			p.publish(&ecsv1.Event{
 				Kind:      "state",
-				Component: ownName,
+				Component: componentName,
 				State:     st.State.String(),
-				Text:      "the partition is " + st.State.String() + why(st),
-				Severity:  severity(st),
+				Text:      "the partition is " + st.State.String() + stateReason(st),
+				Severity:  stateSeverity(st),
 			})
 		}
 		last = st
 	}
 }
 
-// why says what led to Error, or to force.
-func why(st fsm.Status) string {
+// stateReason says what led to Error, or to force.
+func stateReason(st fsm.Status) string {
 	switch {
 	case st.State == fsm.Error:
 		return ": " + st.Cause.Error()
@@ -256,7 +256,7 @@ func why(st fsm.Status) string {
 	return ""
 }
 
-func severity(st fsm.Status) ecsv1.Severity {
+func stateSeverity(st fsm.Status) ecsv1.Severity {
 	switch {
 	case st.State == fsm.Error:
 		return bad
@@ -266,21 +266,21 @@ func severity(st fsm.Status) ecsv1.Severity {
 	return info
 }
 
-// tell writes an event to the journal, and to the record of the run that goes on.
-func (p *Partition) tell(e *ecsv1.Event) {
+// publish writes an event to the journal, and to the record of the run that goes on.
+func (p *Partition) publish(e *ecsv1.Event) {
 	e.At = timestamppb.Now()
-	if rec := p.now().rec; rec != nil && e.Run == 0 {
+	if rec := p.currentState().rec; rec != nil && e.Run == 0 {
 		e.Run = rec.GetNumber()
 	}
 	p.cfg.Journal.Add(e)
 	if e.GetRun() != 0 {
-		p.unwritten.event(e)
+		p.pendingWrites.addEvent(e)
 	}
 }
 
-// say tells of the partition, or of a component of it.
-func (p *Partition) say(severity ecsv1.Severity, kind, component, format string, args ...any) {
-	p.tell(&ecsv1.Event{
+// publishf tells of the partition, or of a component of it.
+func (p *Partition) publishf(severity ecsv1.Severity, kind, component, format string, args ...any) {
+	p.publish(&ecsv1.Event{
 		Kind:      kind,
 		Component: component,
 		Severity:  severity,
@@ -295,58 +295,58 @@ const (
 	bad     = ecsv1.Severity_SEVERITY_ERROR
 )
 
-// causeOf makes the machine's cause of an error, and keeps the story behind it.
-func (p *Partition) causeOf(err error) fsm.Cause {
-	var told *fault.Error
-	var few *musterError
+// causeFromError makes the machine's cause of an error, and keeps the story behind it.
+func (p *Partition) causeFromError(err error) fsm.Cause {
+	var broken *fault.Error
+	var few *tooFewUnitsError
 	if errors.As(err, &few) {
-		err = few.fault()
+		err = few.asFault()
 	}
-	p.set(func(s *standing) { s.failed = err })
-	var known fsm.Cause
-	if errors.As(err, &known) {
-		return known
+	p.update(func(s *partitionState) { s.lastFailure = err })
+	var cause fsm.Cause
+	if errors.As(err, &cause) {
+		return cause
 	}
-	if errors.As(err, &told) {
-		p.story.Store(&told.Fault)
-		return inMachine(told.Fault)
+	if errors.As(err, &broken) {
+		p.rootCause.Store(&broken.Fault)
+		return causeFromFault(broken.Fault)
 	}
 	var invalid *config.InvalidError
 	if errors.As(err, &invalid) {
-		return fsm.Cause{Kind: fsm.CauseFailed, Component: ownName, What: invalid.Error()}
+		return fsm.Cause{Kind: fsm.CauseFailed, Component: componentName, What: invalid.Error()}
 	}
 	return fsm.Cause{Kind: fsm.CauseFailed, Component: nodes.Name, What: err.Error()}
 }
 
-// inMachine makes the machine's cause of a fault.
-func inMachine(x fault.Fault) fsm.Cause {
+// causeFromFault makes the machine's cause of a fault.
+func causeFromFault(x fault.Fault) fsm.Cause {
 	return fsm.Cause{
 		Kind:      fsm.CauseFailed,
 		Component: x.Component,
-		Part:      x.Part,
+		Part:      x.Subsystem,
 		What:      x.What,
 		Evidence:  x.Evidence,
 	}
 }
 
-// faultOf is the fault behind a cause of the machine, with its story where that is known.
-func (p *Partition) faultOf(c fsm.Cause) fault.Fault {
-	if s := p.story.Load(); s != nil && s.Component == c.Component && s.What == c.What {
+// faultFromCause is the fault behind a cause of the machine, with its story where that is known.
+func (p *Partition) faultFromCause(c fsm.Cause) fault.Fault {
+	if s := p.rootCause.Load(); s != nil && s.Component == c.Component && s.What == c.What {
 		return *s
 	}
 	return fault.Fault{
 		Component: c.Component,
-		Part:      c.Part,
+		Subsystem: c.Part,
 		What:      c.What,
 		Evidence:  c.Evidence,
 	}
 }
 
-// inRecord makes a record's cause of a fault.
-func inRecord(x fault.Fault, code string, at *timestamppb.Timestamp) *ecsv1.Cause {
+// recordCause makes a record's cause of a fault.
+func recordCause(x fault.Fault, code string, at *timestamppb.Timestamp) *ecsv1.Cause {
 	return &ecsv1.Cause{
 		Component: x.Component,
-		Part:      x.Part,
+		Part:      x.Subsystem,
 		What:      x.What,
 		Evidence:  x.Evidence,
 		Code:      code,
@@ -356,18 +356,18 @@ func inRecord(x fault.Fault, code string, at *timestamppb.Timestamp) *ecsv1.Caus
 	}
 }
 
-// stamp is a time in a message; nothing where nobody noted it.
-func stamp(at time.Time) *timestamppb.Timestamp {
+// timestamp is a time in a message; nothing where nobody noted it.
+func timestamp(at time.Time) *timestamppb.Timestamp {
 	if at.IsZero() {
 		return nil
 	}
 	return timestamppb.New(at)
 }
 
-// message is a cause for people and records.
-func (p *Partition) message(c fsm.Cause) *ecsv1.Cause {
+// causeMessage is a cause for people and records.
+func (p *Partition) causeMessage(c fsm.Cause) *ecsv1.Cause {
 	if c.IsZero() {
 		return nil
 	}
-	return inRecord(p.faultOf(c), c.Kind.String(), timestamppb.Now())
+	return recordCause(p.faultFromCause(c), c.Kind.String(), timestamppb.Now())
 }

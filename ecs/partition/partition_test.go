@@ -45,29 +45,29 @@ func good(t *testing.T, r *ecsv1.Run, verdict ecsv1.Verdict, end string) {
 // A shift: two runs on one configuration, with a pause, and the way back.
 func TestTwoRunsAndTheWayBack(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, 3, nil)
-	h.must("load", "configure", "start")
-	before := h.built(0)
-	h.must("pause")
+	h := newFarm(t, 3, nil)
+	h.mustCommand("load", "configure", "start")
+	before := h.awaitBuilt(0)
+	h.mustCommand("pause")
 	if h.state() != "Paused" {
 		t.Errorf("paused, it is %s", h.state())
 	}
-	h.must("resume")
-	h.built(before + 5000)
-	h.must("stop")
-	good(t, h.run(1), ecsv1.Verdict_VERDICT_GOOD, "stopped")
-	if r := h.run(1); r.GetStartedBy() != "alice" || r.GetStoppedBy() != "alice" {
+	h.mustCommand("resume")
+	h.awaitBuilt(before + 5000)
+	h.mustCommand("stop")
+	good(t, h.closedRun(1), ecsv1.Verdict_VERDICT_GOOD, "stopped")
+	if r := h.closedRun(1); r.GetStartedBy() != "alice" || r.GetStoppedBy() != "alice" {
 		t.Errorf("started by %q, stopped by %q", r.GetStartedBy(), r.GetStoppedBy())
 	}
-	h.must("start")
-	h.builds(2)
-	h.must("stop")
-	good(t, h.run(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
-	h.must("reset", "configure", "reset", "unload")
+	h.mustCommand("start")
+	h.awaitBuilding(2)
+	h.mustCommand("stop")
+	good(t, h.closedRun(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
+	h.mustCommand("reset", "configure", "reset", "unload")
 	if h.state() != "Offline" {
 		t.Errorf("after unload it is %s", h.state())
 	}
-	h.must("load", "unload")
+	h.mustCommand("load", "unload")
 }
 
 // A run that has its end in the configuration stops by itself.
@@ -78,11 +78,11 @@ func TestRunsEndByThemselves(t *testing.T) {
 	} {
 		t.Run(end, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, 2, change)
-			h.must("load", "configure", "start")
-			h.over(1)
-			h.reaches("Ready")
-			good(t, h.run(1), ecsv1.Verdict_VERDICT_GOOD, end)
+			h := newFarm(t, 2, change)
+			h.mustCommand("load", "configure", "start")
+			h.awaitClosed(1)
+			h.awaitState("Ready")
+			good(t, h.closedRun(1), ecsv1.Verdict_VERDICT_GOOD, end)
 		})
 	}
 }
@@ -90,7 +90,7 @@ func TestRunsEndByThemselves(t *testing.T) {
 // Every command in every stable state: what the table allows is obeyed, what it forbids is refused and names the state.
 func TestEveryCommandInEveryState(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, 2, nil)
+	h := newFarm(t, 2, nil)
 	reach := map[fsm.State][]string{
 		fsm.Offline: {}, fsm.NotReady: {"load"}, fsm.Ready: {"load", "configure"},
 		fsm.Running: {"load", "configure", "start"},
@@ -99,17 +99,17 @@ func TestEveryCommandInEveryState(t *testing.T) {
 	home := func() {
 		for h.state() != "Offline" {
 			back := map[string]string{"Paused": "stop", "Running": "stop", "Ready": "reset", "NotReady": "unload"}[h.state()]
-			h.must(back)
+			h.mustCommand(back)
 		}
 	}
 	for state, way := range reach {
 		for _, c := range fsm.Commands() {
 			if h.state() != state.String() { // what is refused changes nothing
 				home()
-				h.must(way...)
+				h.mustCommand(way...)
 			}
 			plan := h.Plan(t.Context(), &ecsv1.CommandRequest{Command: c.String()})
-			err := h.ask(c.String())
+			err := h.command(c.String())
 			switch effect := fsm.EffectOf(state, c); effect {
 			case fsm.Refused:
 				var refused *api.PreconditionError
@@ -152,21 +152,21 @@ func TestNodeIsLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, 3, func(cfg *config.Config) { cfg.ReadoutLoss, cfg.BuilderLoss = c.loss, c.loss })
-			h.must("load", "configure", "start")
-			h.built(0)
+			h := newFarm(t, 3, func(cfg *config.Config) { cfg.ReadoutLoss, cfg.BuilderLoss = c.loss, c.loss })
+			h.mustCommand("load", "configure", "start")
+			h.awaitBuilt(0)
 			if c.run == 2 {
-				h.must("stop", "start")
-				h.builds(2)
+				h.mustCommand("stop", "start")
+				h.awaitBuilding(2)
 			}
-			h.end(c.node)
-			h.reaches("Error")
-			r := h.over(c.run)
+			h.endNode(c.node)
+			h.awaitState("Error")
+			r := h.awaitClosed(c.run)
 			if r.GetVerdict() != ecsv1.Verdict_VERDICT_ABORTED || r.GetCause().GetComponent() != c.node ||
 				r.GetCause().GetWhat() == "" || r.GetCause().GetPart() == "" {
 				t.Errorf("%v: %v", r.GetVerdict(), r.GetCause())
 			}
-			h.until("the others are at rest", func() bool {
+			h.await("the others are at rest", func() bool {
 				ready := 0
 				for _, n := range h.Status().GetRoot().GetChildren() {
 					if n.GetKind() != "node" || n.GetName() == c.node {
@@ -182,15 +182,15 @@ func TestNodeIsLost(t *testing.T) {
 				return ready == 2
 			})
 			if c.without {
-				h.until("it is missed", func() bool { return len(h.members.Members()) == 3 })
+				h.await("it is missed", func() bool { return len(h.members.Members()) == 3 })
 			} else {
-				h.node(c.node)
-				h.joined(3)
+				h.startNode(c.node)
+				h.awaitJoined(3)
 			}
-			h.must("recover", "configure", "start")
-			h.builds(c.run + 1)
-			h.must("stop")
-			r = h.run(c.run + 1)
+			h.mustCommand("recover", "configure", "start")
+			h.awaitBuilding(c.run + 1)
+			h.mustCommand("stop")
+			r = h.closedRun(c.run + 1)
 			if !c.without {
 				good(t, r, ecsv1.Verdict_VERDICT_GOOD, "stopped")
 			} else if !slices.Equal(r.GetNodes(), []string{"n1", "n2"}) || r.GetEventsBuilt() == 0 ||
@@ -203,34 +203,34 @@ func TestNodeIsLost(t *testing.T) {
 }
 
 // A builder unit that the policy bears to lose: the run goes on without it, degraded, and says so.
-func TestBorneNodeIsLost(t *testing.T) {
+func TestToleratedNodeIsLost(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, 5, func(c *config.Config) { c.RUs, c.BUs, c.BuilderLoss = 2, 3, "at-least 2 of 3" })
-	h.must("load", "configure", "start")
-	before := h.built(0)
-	h.end("n4")
-	h.until("the loss is known", func() bool { return h.Status().GetRoot().GetDegraded() })
-	h.until("the loss is an alarm", func() bool {
+	h := newFarm(t, 5, func(c *config.Config) { c.RUs, c.BUs, c.BuilderLoss = 2, 3, "at-least 2 of 3" })
+	h.mustCommand("load", "configure", "start")
+	before := h.awaitBuilt(0)
+	h.endNode("n4")
+	h.await("the loss is known", func() bool { return h.Status().GetRoot().GetDegraded() })
+	h.await("the loss is an alarm", func() bool {
 		return slices.ContainsFunc(h.Snapshot(0).GetAlarms(),
 			func(a *ecsv1.Alarm) bool { return a.GetRule() == "degraded" && a.GetComponent() == "n4" })
 	})
 	if n := len(h.Snapshot(2).GetHistory()); n == 0 || n > 2 {
 		t.Errorf("%d samples of the last 2", n)
 	}
-	h.built(before + 20_000)
-	h.must("stop")
-	r := h.run(1)
+	h.awaitBuilt(before + 20_000)
+	h.mustCommand("stop")
+	r := h.closedRun(1)
 	if r.GetVerdict() != ecsv1.Verdict_VERDICT_DEGRADED || r.GetCause().GetComponent() != "n4" {
 		t.Errorf("%v: %v; accounts %v", r.GetVerdict(), r.GetCause(), r.GetAccounts())
 	}
-	h.must("reset", "configure", "start")
-	h.builds(2)
-	h.must("stop")
-	good(t, h.run(2), ecsv1.Verdict_VERDICT_DEGRADED, "stopped")
+	h.mustCommand("reset", "configure", "start")
+	h.awaitBuilding(2)
+	h.mustCommand("stop")
+	good(t, h.closedRun(2), ecsv1.Verdict_VERDICT_DEGRADED, "stopped")
 }
 
 // A node that is told to end in a run leaves it degraded, or ends it in good order; the record says who it was.
-func TestNodeIsToldToEnd(t *testing.T) {
+func TestNodeEndIsRequested(t *testing.T) {
 	for name, c := range map[string]struct {
 		node    string
 		loss    string
@@ -244,27 +244,27 @@ func TestNodeIsToldToEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, 4, func(cfg *config.Config) {
+			h := newFarm(t, 4, func(cfg *config.Config) {
 				cfg.RUs, cfg.BUs, cfg.BuilderLoss, cfg.Output = 2, 2, c.loss, t.TempDir()+"/"
 			})
-			h.must("load", "configure", "start")
-			before := h.built(0)
-			h.until("n3 has built", func() bool {
+			h.mustCommand("load", "configure", "start")
+			before := h.awaitBuilt(0)
+			h.await("n3 has built", func() bool {
 				return slices.ContainsFunc(h.Snapshot(0).GetNodes(), func(n *ecsv1.NodeFigures) bool {
 					return n.GetName() == "n3" && n.GetCounters()["bu.meps_built"] > 0
 				})
 			})
-			h.tellToEnd(c.node)
+			h.requestEnd(c.node)
 			if c.end == "stopped" {
-				h.until("the run is degraded", func() bool { return h.Status().GetRoot().GetDegraded() })
-				h.built(before + 20_000)
-				h.until("it has left", func() bool { return h.said("left", "in good order") })
-				if err := h.ask("include", "node", c.node); err == nil || !strings.Contains(err.Error(), "told to end") {
+				h.await("the run is degraded", func() bool { return h.Status().GetRoot().GetDegraded() })
+				h.awaitBuilt(before + 20_000)
+				h.await("it has left", func() bool { return h.journalHas("left", "in good order") })
+				if err := h.command("include", "node", c.node); err == nil || !strings.Contains(err.Error(), "told to end") {
 					t.Errorf("a node that has left is included: %v", err)
 				}
-				h.must("stop")
+				h.mustCommand("stop")
 			}
-			r := h.over(1)
+			r := h.awaitClosed(1)
 			good(t, r, c.verdict, c.end)
 			if r.GetCause().GetComponent() != c.node || r.GetCause().GetCode() != "leaving" {
 				t.Errorf("the cause is %v", r.GetCause())
@@ -289,7 +289,7 @@ func TestNodeIsToldToEnd(t *testing.T) {
 			if written < r.GetEventsBuilt() {
 				t.Errorf("%d events built, %d written", r.GetEventsBuilt(), written)
 			}
-			if h.said("degraded", "goes on without") {
+			if h.journalHas("degraded", "goes on without") {
 				t.Error("a node that leaves in good order is told as lost")
 			}
 		})
@@ -299,54 +299,54 @@ func TestNodeIsToldToEnd(t *testing.T) {
 // A builder unit is excluded and included while the run goes on.
 func TestExcludeAndInclude(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, 3, func(c *config.Config) { c.BuilderLoss = "at-least 2 of 3" })
-	h.must("load", "configure", "start")
-	h.built(0)
-	if err := h.ask("exclude", "node", "n1"); err != nil {
+	h := newFarm(t, 3, func(c *config.Config) { c.BuilderLoss = "at-least 2 of 3" })
+	h.mustCommand("load", "configure", "start")
+	h.awaitBuilt(0)
+	if err := h.command("exclude", "node", "n1"); err != nil {
 		t.Fatal(err)
 	}
 	if !h.Status().GetRoot().GetDegraded() {
 		t.Error("nothing says that a builder unit is missing")
 	}
 	var refused *api.PreconditionError
-	if err := h.ask("exclude", "node", "n2"); !errors.As(err, &refused) ||
+	if err := h.command("exclude", "node", "n2"); !errors.As(err, &refused) ||
 		!strings.Contains(err.Error(), "at-least 2 of 3") {
 		t.Errorf("a second one: %v", err)
 	}
-	h.built(h.built(0) + 20_000)
-	if err := h.ask("include", "node", "n1"); err != nil {
+	h.awaitBuilt(h.awaitBuilt(0) + 20_000)
+	if err := h.command("include", "node", "n1"); err != nil {
 		t.Fatal(err)
 	}
 	if h.Status().GetRoot().GetDegraded() {
 		t.Error("everybody takes part, and it is degraded")
 	}
-	h.built(h.built(0) + 20_000)
-	h.must("stop")
-	good(t, h.run(1), ecsv1.Verdict_VERDICT_DEGRADED, "stopped")
+	h.awaitBuilt(h.awaitBuilt(0) + 20_000)
+	h.mustCommand("stop")
+	good(t, h.closedRun(1), ecsv1.Verdict_VERDICT_DEGRADED, "stopped")
 }
 
 // A node that dies between two runs is missed by the next start: refused where the policy does not bear it, left out
 // where it does.
 func TestLostBetweenRuns(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, 3, func(c *config.Config) { c.ReadoutLoss, c.BuilderLoss = "at-least 2 of 3", "at-least 2 of 3" })
-	h.must("load", "configure", "start")
-	h.built(0)
-	h.must("stop")
-	h.end("n1")
-	h.until("n1 is missed", func() bool { return len(h.members.Members()) == 3 })
-	h.must("start")
-	h.builds(2)
+	h := newFarm(t, 3, func(c *config.Config) { c.ReadoutLoss, c.BuilderLoss = "at-least 2 of 3", "at-least 2 of 3" })
+	h.mustCommand("load", "configure", "start")
+	h.awaitBuilt(0)
+	h.mustCommand("stop")
+	h.endNode("n1")
+	h.await("n1 is missed", func() bool { return len(h.members.Members()) == 3 })
+	h.mustCommand("start")
+	h.awaitBuilding(2)
 	if !h.Status().GetRoot().GetDegraded() {
 		t.Error("nothing says that a node is missing")
 	}
-	h.must("stop")
-	if r := h.run(2); !slices.Equal(r.GetNodes(), []string{"n0", "n2"}) {
+	h.mustCommand("stop")
+	if r := h.closedRun(2); !slices.Equal(r.GetNodes(), []string{"n0", "n2"}) {
 		t.Errorf("the nodes of run 2 are %v", r.GetNodes())
 	}
-	h.end("n2")
-	h.until("n2 is missed", func() bool { return len(h.members.Members()) == 2 })
-	if err := h.ask("start"); err == nil || !strings.Contains(err.Error(), "readout-loss: 1 of 3") {
+	h.endNode("n2")
+	h.await("n2 is missed", func() bool { return len(h.members.Members()) == 2 })
+	if err := h.command("start"); err == nil || !strings.Contains(err.Error(), "readout-loss: 1 of 3") {
 		t.Errorf("one of three: %v", err)
 	}
 }
@@ -354,16 +354,16 @@ func TestLostBetweenRuns(t *testing.T) {
 // A node is started anew between two runs that need it: the next start configures by itself, and the run is good.
 func TestStartedAnewBetweenRuns(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, 3, nil)
-	h.must("load", "configure", "start")
-	h.builds(1)
-	h.must("stop")
-	h.end("n1")
-	h.until("n1 has ended", func() bool { return h.ended("n1") && len(h.members.Members()) == 3 })
-	h.node("n1")
-	h.joined(3)
-	h.must("start")
-	h.builds(2)
-	h.must("stop")
-	good(t, h.run(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
+	h := newFarm(t, 3, nil)
+	h.mustCommand("load", "configure", "start")
+	h.awaitBuilding(1)
+	h.mustCommand("stop")
+	h.endNode("n1")
+	h.await("n1 has ended", func() bool { return h.nodeEnded("n1") && len(h.members.Members()) == 3 })
+	h.startNode("n1")
+	h.awaitJoined(3)
+	h.mustCommand("start")
+	h.awaitBuilding(2)
+	h.mustCommand("stop")
+	good(t, h.closedRun(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
 }

@@ -20,26 +20,26 @@ func (p *Partition) Plan(_ context.Context, req *ecsv1.CommandRequest) *ecsv1.Pl
 	st := p.runner.Status()
 	name, args := req.GetCommand(), req.GetArguments()
 	plan := &planner{
-		partition: p,
-		out:       &ecsv1.PlanResponse{},
-		state:     st.State,
-		args:      args,
-		standing:  p.now(),
+		partition:      p,
+		out:            &ecsv1.PlanResponse{},
+		state:          st.State,
+		args:           args,
+		partitionState: p.currentState(),
 	}
 	if c, err := fsm.ParseCommand(name); err == nil {
 		switch fsm.EffectOf(st.State, c) {
 		case fsm.Refused:
-			plan.refuse("%v", forbidden(st.State, name, ""))
+			plan.addRefusal("%v", preconditionError(st.State, name, ""))
 		case fsm.Accepted:
-			plan.step(ownName, "nothing: it is %s already, or on the way there", st.State)
+			plan.addStep(componentName, "nothing: it is %s already, or on the way there", st.State)
 		case fsm.Begun:
 			plan.command = c
-			for _, a := range p.acts(c) {
-				a.says(plan)
+			for _, a := range p.actions(c) {
+				a.describe(plan)
 			}
 		}
 	} else {
-		plan.beside(name, args["node"])
+		plan.planMemberChange(name, args["node"])
 	}
 	plan.out.Possible = len(plan.out.Refusals) == 0
 	if !plan.out.Possible {
@@ -55,35 +55,35 @@ type planner struct {
 	state     fsm.State
 	command   fsm.Command
 	args      map[string]string
-	standing
+	partitionState
 }
 
-func (plan *planner) refuse(format string, args ...any) {
+func (plan *planner) addRefusal(format string, args ...any) {
 	plan.out.Refusals = append(plan.out.Refusals, fmt.Sprintf(format, args...))
 }
 
-func (plan *planner) step(who, format string, args ...any) {
+func (plan *planner) addStep(who, format string, args ...any) {
 	plan.out.Steps = append(plan.out.Steps, &ecsv1.PlanStep{Component: who, What: fmt.Sprintf(format, args...)})
 }
 
-// absent are those who are excluded outside of a run.
-func (s *standing) absent() (out []absentNode) {
+// excludedNodes are those who are excluded outside of a run.
+func (s *partitionState) excludedNodes() (out []absentNode) {
 	for _, name := range slices.Sorted(maps.Keys(s.excluded)) {
 		out = append(out, absentNode{name, "it was excluded"})
 	}
 	return out
 }
 
-// sayLoading says what load does.
-func sayLoading(plan *planner) {
+// planLoading says what load does.
+func planLoading(plan *planner) {
 	p := plan.partition
-	cfg, err := p.configuration(plan.args["configuration"], strings.Split(plan.args["settings"], "\n"))
+	cfg, err := p.completeConfiguration(plan.args["configuration"], strings.Split(plan.args["settings"], "\n"))
 	present := p.cfg.Members.ByName()
 	if err == nil {
-		err = p.bears(cfg, present)
+		err = p.checkMembers(cfg, present)
 	}
 	if err != nil {
-		plan.out.Refusals = append(plan.out.Refusals, problems(err)...)
+		plan.out.Refusals = append(plan.out.Refusals, problemTexts(err)...)
 		return
 	}
 	names := cfg.MemberNames()
@@ -91,19 +91,19 @@ func sayLoading(plan *planner) {
 		names = there[:cfg.Nodes]
 	}
 	if names == nil {
-		plan.refuse("%d nodes are wanted, and fewer have joined", cfg.Nodes)
+		plan.addRefusal("%d nodes are wanted, and fewer have joined", cfg.Nodes)
 		return
 	}
 	if cfg.InputFile() != "" { // a plan reads no file: everybody who may look may ask for one
-		plan.step(nodes.Name, "reads the input %s to its end, and refuses it if it cannot be replayed", cfg.Input)
+		plan.addStep(nodes.Name, "reads the input %s to its end, and refuses it if it cannot be replayed", cfg.Input)
 	}
 	for i, role := range cfg.Roles() {
-		plan.step(names[i], "becomes %s and goes through Loading to NotReady", units(role))
+		plan.addStep(names[i], "becomes %s and goes through Loading to NotReady", describeUnits(role))
 	}
 }
 
-// units says what a node is to hold.
-func units(r config.Role) string {
+// describeUnits says what a node is to hold.
+func describeUnits(r config.Role) string {
 	switch {
 	case r.Folded():
 		return fmt.Sprintf("readout unit %d and builder unit %d", r.RU, r.BU)
@@ -115,100 +115,100 @@ func units(r config.Role) string {
 	return "nothing but where the scheduler may live"
 }
 
-// taking is who would take part; a refusal if nobody can tell, or the policies do not bear it.
-func (plan *planner) taking() (of takers, ok bool) {
-	l := plan.loaded
+// participants is who would take part; a refusal if nobody can tell, or the policies do not bear it.
+func (plan *planner) participants() (who participants, ok bool) {
+	l := plan.loadedConfig
 	if l == nil || l.names == nil {
-		plan.refuse("who the members are is not settled: configure tries once more what load could not")
-		return of, false
+		plan.addRefusal("who the members are is not known: configure tries once more what load could not")
+		return who, false
 	}
 	p := plan.partition
-	of, err := p.decide(l, plan.absent(), p.alive(p.cfg.Members.ByName()))
+	who, err := p.selectParticipants(l, plan.excludedNodes(), p.livingMembers(p.cfg.Members.ByName()))
 	if err != nil {
-		plan.refuse("%v", err)
+		plan.addRefusal("%v", err)
 	}
-	return of, err == nil
+	return who, err == nil
 }
 
-// sayMuster says who takes no part, and who is met anew.
-func sayMuster(plan *planner) {
-	of, ok := plan.taking()
+// planMembers says who takes no part, and who is connected anew.
+func planMembers(plan *planner) {
+	who, ok := plan.participants()
 	if !ok {
 		return
 	}
-	for _, a := range of.absent {
-		plan.step(a.Name, "takes no part: %s", a.Why)
+	for _, a := range who.absent {
+		plan.addStep(a.Name, "takes no part: %s", a.Why)
 	}
-	if !plan.partition.keeps(plan.crew, of) {
-		for _, name := range of.names {
-			plan.step(name, "is met anew, and brought to NotReady")
+	if !plan.partition.crewMatches(plan.crew, who) {
+		for _, name := range who.names {
+			plan.addStep(name, "is connected anew, and brought to NotReady")
 		}
 	}
 }
 
-// sayConfiguring says what becomes of those who take part.
-func sayConfiguring(plan *planner) {
-	of, ok := plan.taking()
+// planConfiguring says what becomes of those who take part.
+func planConfiguring(plan *planner) {
+	who, ok := plan.participants()
 	if !ok {
 		return
 	}
-	for i, role := range of.cfg.Roles() {
-		plan.step(of.names[i], "makes the memory of %s and its links, and goes through Configuring to Ready", units(role))
+	for i, role := range who.cfg.Roles() {
+		plan.addStep(who.names[i], "makes the memory of %s and its links, and goes through Configuring to Ready", describeUnits(role))
 	}
 }
 
-func sayClear(plan *planner) {
-	for _, name := range plan.there() {
-		plan.step(name, "gives back what it has from before, and is brought to NotReady")
+func planClear(plan *planner) {
+	for _, name := range plan.presentNodes() {
+		plan.addStep(name, "gives back what it has from before, and is brought to NotReady")
 	}
 }
 
-func sayNumber(plan *planner) {
-	plan.step(nodes.Name, "takes the next run number and writes the record of the run")
+func planNumber(plan *planner) {
+	plan.addStep(nodes.Name, "takes the next run number and writes the record of the run")
 }
 
-func sayBeginning(plan *planner) {
+func planBeginning(plan *planner) {
 	if plan.crew == nil {
-		sayNodes(plan)
+		planNodes(plan)
 		return
 	}
-	plan.step("tagnet", "begins on %s", cmp.Or(plan.crew.TagnetNode(), "this process"))
-	sayNodes(plan)
+	plan.addStep("tagnet", "begins on %s", cmp.Or(plan.crew.TagnetNode(), "this process"))
+	planNodes(plan)
 }
 
-func sayPause(plan *planner) {
-	plan.step("tagnet", "%ss", plan.command)
-	sayNodes(plan)
+func planPause(plan *planner) {
+	plan.addStep("tagnet", "%ss", plan.command)
+	planNodes(plan)
 }
 
-func sayStopping(plan *planner) {
+func planStopping(plan *planner) {
 	if plan.args["abandon"] == "true" {
-		plan.step("tagnet", "abandons %d MEPs under way", inFlight(plan.run))
+		plan.addStep("tagnet", "abandons %d MEPs under way", inFlight(plan.run))
 	} else {
-		plan.step("tagnet", "issues no further MEP; %d under way are built", inFlight(plan.run))
+		plan.addStep("tagnet", "issues no further MEP; %d under way are built", inFlight(plan.run))
 	}
-	sayNodes(plan)
-	plan.step(nodes.Name, "closes the accounts and the record of the run")
+	planNodes(plan)
+	plan.addStep(nodes.Name, "closes the accounts and the record of the run")
 }
 
-// sayNodes says what every node does that is there.
-func sayNodes(plan *planner) {
+// planNodes says what every node does that is there.
+func planNodes(plan *planner) {
 	if plan.crew == nil {
-		plan.refuse("no nodes are known: load a configuration first")
+		plan.addRefusal("no nodes are known: load a configuration first")
 		return
 	}
 	t := fsm.Transitions()[plan.command-fsm.Load]
-	for _, name := range plan.there() {
-		plan.step(name, "goes through %s to %s", t.Via, t.To)
+	for _, name := range plan.presentNodes() {
+		plan.addStep(name, "goes through %s to %s", t.Via, t.To)
 	}
 }
 
-// there are the nodes of the crew that are not lost.
-func (plan *planner) there() (names []string) {
+// presentNodes are the nodes of the crew that are not lost.
+func (plan *planner) presentNodes() (names []string) {
 	if plan.crew == nil {
 		return nil
 	}
-	return slices.DeleteFunc(plan.crew.Names(), func(name string) bool { return plan.crew.Lost(name) != "" })
+	return slices.DeleteFunc(plan.crew.Names(), func(name string) bool { return plan.crew.LostReason(name) != "" })
 }
 
 func inFlight(run *nodes.Run) uint64 {
@@ -218,19 +218,19 @@ func inFlight(run *nodes.Run) uint64 {
 	return run.LastStats().GetInFlight()
 }
 
-// beside says what it does to exclude or include a node.
-func (plan *planner) beside(name, node string) {
-	err, builds := plan.refuses(plan.state, name, node), plan.builds(plan.state)
+// planMemberChange says what it does to exclude or include a node.
+func (plan *planner) planMemberChange(name, node string) {
+	err, builds := plan.exclusionError(plan.state, name, node), plan.isBuilding(plan.state)
 	switch {
 	case err != nil:
-		plan.refuse("%v", err)
+		plan.addRefusal("%v", err)
 	case builds && name == include:
-		plan.step("tagnet", "gives the builder unit of %s MEPs again", node)
+		plan.addStep("tagnet", "gives the builder unit of %s MEPs again", node)
 	case builds:
-		plan.step("tagnet", "gives the builder unit of %s no more MEPs, and those it holds to others", node)
+		plan.addStep("tagnet", "gives the builder unit of %s no more MEPs, and those it holds to others", node)
 	case name == include:
-		plan.step(node, "takes part in the next run")
+		plan.addStep(node, "takes part in the next run")
 	default:
-		plan.step(node, "takes no part in the next run")
+		plan.addStep(node, "takes no part in the next run")
 	}
 }

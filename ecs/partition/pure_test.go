@@ -11,7 +11,7 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-func TestMuster(t *testing.T) {
+func TestSelectMembers(t *testing.T) {
 	for name, c := range map[string]struct {
 		text   string
 		absent string
@@ -47,7 +47,7 @@ func TestMuster(t *testing.T) {
 			for _, a := range strings.FieldsFunc(c.absent, func(r rune) bool { return r == ',' }) {
 				absent = append(absent, partition.Absent{Name: a, Why: "it left"})
 			}
-			got, there, err := partition.Muster(cfg, names, absent)
+			got, there, err := partition.SelectMembers(cfg, names, absent)
 			if c.there == "" {
 				if err == nil || !strings.Contains(err.Error(), c.says) {
 					t.Fatalf("%v, %v", there, err)

@@ -14,21 +14,21 @@ import (
 // and then says that it does not.
 func TestRecoversByItself(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, 4, func(c *config.Config) {
+	h := newFarm(t, 4, func(c *config.Config) {
 		c.ReadoutLoss, c.BuilderLoss, c.Recovery = "expendable", "expendable", "1 in 10m"
 	})
-	h.must("load", "configure", "start")
-	h.built(0)
-	h.end("n3")
-	h.builds(2)
-	if r := h.run(1); r.GetVerdict() != ecsv1.Verdict_VERDICT_ABORTED || r.GetCause().GetComponent() != "n3" {
+	h.mustCommand("load", "configure", "start")
+	h.awaitBuilt(0)
+	h.endNode("n3")
+	h.awaitBuilding(2)
+	if r := h.closedRun(1); r.GetVerdict() != ecsv1.Verdict_VERDICT_ABORTED || r.GetCause().GetComponent() != "n3" {
 		t.Errorf("run 1: %v: %v", r.GetVerdict(), r.GetCause())
 	}
-	h.end("n2")
-	h.over(2)
-	h.until("the partition stays in Error",
-		func() bool { return h.state() == "Error" && h.said("recovery", "does not try again by itself") })
-	if r := h.run(2); r.GetStartedBy() != partition.Recovery || r.GetCause().GetComponent() != "n2" {
+	h.endNode("n2")
+	h.awaitClosed(2)
+	h.await("the partition stays in Error",
+		func() bool { return h.state() == "Error" && h.journalHas("recovery", "does not try again by itself") })
+	if r := h.closedRun(2); r.GetStartedBy() != partition.Recovery || r.GetCause().GetComponent() != "n2" {
 		t.Errorf("run 2: started by %q, %v", r.GetStartedBy(), r.GetCause())
 	}
 }
@@ -37,19 +37,19 @@ func TestRecoversByItself(t *testing.T) {
 // with the times at which they did.
 func TestControlComesTooLate(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, 3, func(c *config.Config) { c.ControlLoss = silence })
-	h.must("load", "configure", "start")
-	h.built(0)
+	h := newFarm(t, 3, func(c *config.Config) { c.ControlLoss = controlSilence })
+	h.mustCommand("load", "configure", "start")
+	h.awaitBuilt(0)
 	left := time.Now() // the nodes count from somewhere in what follows
-	h.leave()
-	h.until("the nodes have ended the run", func() bool {
-		return h.told("n0").GetFinal() && h.told("n1").GetFinal() && h.told("n2").GetFinal()
+	h.stopControl()
+	h.await("the nodes have ended the run", func() bool {
+		return h.report("n0").GetFinal() && h.report("n1").GetFinal() && h.report("n2").GetFinal()
 	})
 	back := time.Now()
-	h.back(3)
-	h.reaches("Ready")
-	good(t, h.run(1), ecsv1.Verdict_VERDICT_GOOD, nodes.EndControlLost)
-	r := h.run(1)
+	h.restartControl(3)
+	h.awaitState("Ready")
+	good(t, h.closedRun(1), ecsv1.Verdict_VERDICT_GOOD, nodes.EndControlLost)
+	r := h.closedRun(1)
 	if r.GetCause().GetComponent() != nodes.Name || !r.GetCause().GetAt().AsTime().Equal(r.GetStopBegun().AsTime()) {
 		t.Errorf("the cause is %v, and stop began at %v", r.GetCause(), r.GetStopBegun().AsTime())
 	}
@@ -58,92 +58,92 @@ func TestControlComesTooLate(t *testing.T) {
 		t.Errorf("the control was away from %v to %v; the end is told as %v to %v, found %v", left, back, begun, done,
 			r.GetEndFound())
 	}
-	h.must("start")
-	h.built(0)
-	h.must("stop")
-	good(t, h.run(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
+	h.mustCommand("start")
+	h.awaitBuilt(0)
+	h.mustCommand("stop")
+	good(t, h.closedRun(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
 }
 
 // A control that comes back knows who is excluded, and what the policy still bears.
 func TestControlComesBackToExclusions(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, 3, func(c *config.Config) { c.BuilderLoss = "at-least 2 of 3" })
-	h.must("load", "configure", "start")
-	h.built(0)
-	if err := h.ask("exclude", "node", "n1"); err != nil {
+	h := newFarm(t, 3, func(c *config.Config) { c.BuilderLoss = "at-least 2 of 3" })
+	h.mustCommand("load", "configure", "start")
+	h.awaitBuilt(0)
+	if err := h.command("exclude", "node", "n1"); err != nil {
 		t.Fatal(err)
 	}
-	h.leave()
-	h.back(3)
+	h.stopControl()
+	h.restartControl(3)
 	if !h.Status().GetRoot().GetDegraded() {
 		t.Error("it has forgotten who is excluded")
 	}
-	if err := h.ask("exclude", "node", "n2"); err == nil {
+	if err := h.command("exclude", "node", "n2"); err == nil {
 		t.Error("a second one is excluded, which the policy does not bear")
 	}
-	h.must("stop")
-	good(t, h.run(1), ecsv1.Verdict_VERDICT_DEGRADED, "stopped")
-	h.must("start")
-	h.builds(2)
+	h.mustCommand("stop")
+	good(t, h.closedRun(1), ecsv1.Verdict_VERDICT_DEGRADED, "stopped")
+	h.mustCommand("start")
+	h.awaitBuilding(2)
 	if h.Status().GetRoot().GetDegraded() {
 		t.Error("everybody builds, and it is degraded")
 	}
-	h.must("stop")
-	good(t, h.run(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
+	h.mustCommand("stop")
+	good(t, h.closedRun(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
 }
 
 // A control that comes back finds the configuration and the state of its partition, and the run that goes on.
 func TestControlComesBack(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, 2, nil)
+	h := newFarm(t, 2, nil)
 	again := func(want string) {
 		t.Helper()
-		h.leave()
-		h.back(2)
+		h.stopControl()
+		h.restartControl(2)
 		if h.state() != want || want != "Offline" && h.Status().GetConfiguration() == "" {
 			t.Errorf("it is %s, not %s; configuration %d bytes", h.state(), want, len(h.Status().GetConfiguration()))
 		}
 	}
 	again("Offline")
-	h.must("load")
+	h.mustCommand("load")
 	again("NotReady")
-	h.must("configure")
+	h.mustCommand("configure")
 	again("Ready")
-	h.must("start")
-	before := h.built(0)
+	h.mustCommand("start")
+	before := h.awaitBuilt(0)
 	again("Running")
-	h.built(before)
-	h.must("pause")
+	h.awaitBuilt(before)
+	h.mustCommand("pause")
 	again("Paused")
-	h.must("resume", "stop")
+	h.mustCommand("resume", "stop")
 	again("Ready")
-	h.must("start")
-	h.builds(2)
-	h.must("stop", "reset")
+	h.mustCommand("start")
+	h.awaitBuilding(2)
+	h.mustCommand("stop", "reset")
 	again("NotReady")
-	h.must("unload")
+	h.mustCommand("unload")
 	again("Offline")
-	good(t, h.run(1), ecsv1.Verdict_VERDICT_GOOD, "stopped")
-	good(t, h.run(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
+	good(t, h.closedRun(1), ecsv1.Verdict_VERDICT_GOOD, "stopped")
+	good(t, h.closedRun(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
 }
 
 // What cannot be understood any more does not keep a control from coming back.
 func TestMemoryThatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, 2, nil)
+	h := newFarm(t, 2, nil)
 	for _, text := range []string{"no JSON", `{"configuration":"no-such-setting: 1\n","asked":"nodes: 2\n"}`} {
-		h.leave()
-		h.control()
+		h.stopControl()
+		h.startControl()
 		if err := h.store.Remember("partition", []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 		if err := h.Adopt(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if h.state() != "Offline" || !h.said("fault", "could not be taken up") {
+		if h.state() != "Offline" || !h.journalHas("fault", "could not be taken up") {
 			t.Errorf("%q: it is %s", text, h.state())
 		}
 	}
-	h.joined(2)
-	h.must("load", "unload")
+	h.awaitJoined(2)
+	h.mustCommand("load", "unload")
 }

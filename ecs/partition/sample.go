@@ -12,7 +12,7 @@ import (
 
 // Sample sends counters of a node, until there are enough or the run is over.
 func (p *Partition) Sample(ctx context.Context, q *samplev1.Question, send func(*samplev1.Samples) error) error {
-	crew := p.now().crew
+	crew := p.currentState().crew
 	switch {
 	case q.GetNode() == "":
 		return &api.ArgumentError{Name: "node", Why: "name the node whose counters are to be sampled"}

@@ -16,7 +16,7 @@ import (
 
 // Snapshot is the live picture, made twice a second, with so many samples of what was before at most.
 func (p *Partition) Snapshot(history int) *ecsv1.Snapshot {
-	now := p.now()
+	now := p.currentState()
 	s, samples := now.snapshot, now.samples
 	if s == nil {
 		s = &ecsv1.Snapshot{State: p.runner.Status().State.String()}
@@ -28,27 +28,27 @@ func (p *Partition) Snapshot(history int) *ecsv1.Snapshot {
 	return s
 }
 
-// observeEvery is how often the picture is made: as often as nodes report.
-const observeEvery = 500 * time.Millisecond
+// snapshotInterval is how often the picture is made: as often as nodes report.
+const snapshotInterval = 500 * time.Millisecond
 
-// observe makes the live picture.
-func (p *Partition) observe() {
-	picture := p.picture(time.Now())
-	p.set(func(s *standing) { s.snapshot, s.samples = picture, p.figures.Samples(figures.Depth) })
+// updateSnapshot makes the live picture.
+func (p *Partition) updateSnapshot() {
+	picture := p.makeSnapshot(time.Now())
+	p.update(func(s *partitionState) { s.snapshot, s.samples = picture, p.figures.Samples(figures.Depth) })
 }
 
-// picture reads everything once. One goroutine calls it.
-func (p *Partition) picture(now time.Time) *ecsv1.Snapshot {
-	standing := p.now()
-	crew, run := standing.crew, standing.run
+// makeSnapshot reads everything once. One goroutine calls it.
+func (p *Partition) makeSnapshot(now time.Time) *ecsv1.Snapshot {
+	state := p.currentState()
+	crew, run := state.crew, state.run
 	r := figures.Reading{At: now, State: p.runner.Status().State.String()}
 	if crew != nil {
-		for _, n := range crew.Told() {
+		for _, n := range crew.Statuses() {
 			one := figures.Node{Member: n.Member, Report: n.Report, Received: n.Received}
 			switch {
 			case n.Lost != "":
 				one.State = "lost"
-			case n.Left:
+			case n.Withdrawn:
 				one.State = figures.Left
 			}
 			r.Nodes = append(r.Nodes, one)
@@ -64,11 +64,11 @@ func (p *Partition) picture(now time.Time) *ecsv1.Snapshot {
 	return s
 }
 
-// facts of the nodes that are present, for the check of a configuration: those of a crew have said what they have,
+// memberFacts of the nodes that are present, for the check of a configuration: those of a crew have said what they have,
 // others are asked.
-func (p *Partition) facts(present map[string]cluster.Member) []config.NodeFacts {
+func (p *Partition) memberFacts(present map[string]cluster.Member) []config.NodeFacts {
 	known := map[string]config.NodeFacts{}
-	crew := p.now().crew
+	crew := p.currentState().crew
 	if crew != nil {
 		for _, f := range crew.Facts() {
 			known[f.Name] = f
@@ -81,9 +81,9 @@ func (p *Partition) facts(present map[string]cluster.Member) []config.NodeFacts 
 			strangers = append(strangers, present[name])
 		}
 	}
-	ctx, cancel := context.WithTimeout(p.ctx, p.within(factsTime))
+	ctx, cancel := context.WithTimeout(p.ctx, p.timeoutFor(factsTimeout))
 	defer cancel()
-	for _, f := range nodes.AskFacts(ctx, p.cfg.Identity, p.cfg.Term, strangers) {
+	for _, f := range nodes.RequestFacts(ctx, p.cfg.Identity, p.cfg.Term, strangers) {
 		known[f.Name] = f
 	}
 	facts := []config.NodeFacts{}
@@ -97,24 +97,24 @@ func (p *Partition) facts(present map[string]cluster.Member) []config.NodeFacts 
 	return facts
 }
 
-// factsTime is how long nodes may take to say what they have.
-const factsTime = 2 * time.Second
+// factsTimeout is how long nodes may take to say what they have.
+const factsTimeout = 2 * time.Second
 
 // diagnose adds what is wrong to a snapshot, and tells of what is new. One goroutine calls it.
 func (p *Partition) diagnose(s *ecsv1.Snapshot, crew *nodes.Crew) {
-	if crew != p.watched || p.watcher == nil {
-		p.watched, p.watcher = crew, diagnosis.New(p.settings(crew))
+	if crew != p.watchedCrew || p.watcher == nil {
+		p.watchedCrew, p.watcher = crew, diagnosis.New(p.diagnosisSettings(crew))
 	}
 	alarms, changes := p.watcher.Look(s, p.Status().GetRoot())
 	s.Alarms = alarms
-	if a := p.unwritten.alarm(); a != nil {
+	if a := p.pendingWrites.alarm(); a != nil {
 		s.Alarms = append([]*ecsv1.Alarm{a}, alarms...)
 	}
 	for _, c := range changes {
 		if a := c.Alarm; c.Off {
-			p.say(info, "alarm", a.GetComponent(), "over: %s", a.GetWhat())
+			p.publishf(info, "alarm", a.GetComponent(), "over: %s", a.GetWhat())
 		} else {
-			p.say(a.GetSeverity(), "alarm", a.GetComponent(), "%s. %s", a.GetWhat(), a.GetAdvice())
+			p.publishf(a.GetSeverity(), "alarm", a.GetComponent(), "%s. %s", a.GetWhat(), a.GetAdvice())
 			if a.GetRule() == diagnosis.SourceApart { // where there is no page, and whatever becomes of the run
 				p.log.Warn("sources share no event number: nothing that is built is whole", "err", a.GetWhat())
 			}
@@ -122,8 +122,8 @@ func (p *Partition) diagnose(s *ecsv1.Snapshot, crew *nodes.Crew) {
 	}
 }
 
-// settings are what the rules must know beforehand.
-func (p *Partition) settings(crew *nodes.Crew) diagnosis.Settings {
+// diagnosisSettings are what the rules must know beforehand.
+func (p *Partition) diagnosisSettings(crew *nodes.Crew) diagnosis.Settings {
 	known := diagnosis.Settings{Version: p.cfg.Version}
 	if crew != nil {
 		_, known.PhaseTime = crew.Configuration().Phases()

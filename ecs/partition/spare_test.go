@@ -11,7 +11,7 @@ import (
 // A node that nobody wants is a spare, and not excluded: nothing is said to be left out.
 func TestSpares(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, 3, func(c *config.Config) { c.Members, c.Nodes = "n0,n1", 2 })
+	h := newFarm(t, 3, func(c *config.Config) { c.Members, c.Nodes = "n0,n1", 2 })
 	shown := func() (spare, out []string) {
 		for _, c := range h.Status().GetRoot().GetChildren() {
 			switch {
@@ -28,13 +28,13 @@ func TestSpares(t *testing.T) {
 	if spare, out := shown(); !slices.Equal(spare, []string{"n0", "n1", "n2"}) || out != nil {
 		t.Errorf("before load: spares %v, excluded %v", spare, out)
 	}
-	h.must("load", "configure", "start")
-	h.built(0)
+	h.mustCommand("load", "configure", "start")
+	h.awaitBuilt(0)
 	if spare, out := shown(); !slices.Equal(spare, []string{"n2"}) || out != nil {
 		t.Errorf("in a run: spares %v, excluded %v", spare, out)
 	}
 	if slices.ContainsFunc(h.Snapshot(0).GetAlarms(), func(a *ecsv1.Alarm) bool { return a.GetRule() == "left-out" }) {
 		t.Errorf("a spare is an alarm: %v", h.Snapshot(0).GetAlarms())
 	}
-	h.must("stop")
+	h.mustCommand("stop")
 }

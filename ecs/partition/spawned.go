@@ -17,11 +17,11 @@ type Spawner interface {
 	Stop()
 }
 
-// spawned are the processes that this control has started.
-type spawned struct {
+// spawnedProcesses are the processes that this control has started.
+type spawnedProcesses struct {
 	running map[string]bool
 	ended   map[string]string // how those have ended that run no more
-	news    chan struct{}     // closed with the next one that ends
+	nextEnd chan struct{}     // closed with the next one that ends
 }
 
 // spawn starts processes for the members of a configuration that have none, where that is this control's to do. One
@@ -41,29 +41,29 @@ func (p *Partition) spawn(names []string) {
 	}
 	p.mu.Unlock()
 	for _, name := range missing {
-		if err := p.cfg.Spawner.Spawn([]string{name}, p.cfg.Members.Addr().String(), p.mourn); err != nil {
-			p.mourn(name, "could not be started: "+err.Error())
+		if err := p.cfg.Spawner.Spawn([]string{name}, p.cfg.Members.Addr().String(), p.noteProcessEnd); err != nil {
+			p.noteProcessEnd(name, "could not be started: "+err.Error())
 		}
 	}
 }
 
-// mourn takes that a process has ended that this control has started, and did not end.
-func (p *Partition) mourn(name, how string) {
+// noteProcessEnd takes that a process has ended that this control has started, and did not end.
+func (p *Partition) noteProcessEnd(name, how string) {
 	p.mu.Lock()
 	delete(p.spawned.running, name)
 	p.spawned.ended[name] = how
-	close(p.spawned.news)
-	p.spawned.news = make(chan struct{})
+	close(p.spawned.nextEnd)
+	p.spawned.nextEnd = make(chan struct{})
 	p.mu.Unlock()
-	p.say(bad, "fault", name, "the process of %s %s", name, how)
-	if crew := p.now().crew; crew != nil {
-		crew.SeeEnd(name, how)
+	p.publishf(bad, "fault", name, "the process of %s %s", name, how)
+	if crew := p.currentState().crew; crew != nil {
+		crew.ObserveProcessEnd(name, how)
 	}
 }
 
-// untilEnded is a context that ends as well when one of the processes that this control has started for the names does,
+// cancelOnProcessEnd is a context that ends as well when one of the processes that this control has started for the names does,
 // or has: nobody needs to wait for it to join.
-func (p *Partition) untilEnded(ctx context.Context, names []string) (context.Context, context.CancelFunc) {
+func (p *Partition) cancelOnProcessEnd(ctx context.Context, names []string) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	if p.cfg.Spawner == nil {
 		return ctx, cancel
@@ -71,7 +71,7 @@ func (p *Partition) untilEnded(ctx context.Context, names []string) (context.Con
 	go func() {
 		for {
 			p.mu.Lock()
-			news, ended := p.spawned.news, slices.Collect(maps.Keys(p.spawned.ended))
+			news, ended := p.spawned.nextEnd, slices.Collect(maps.Keys(p.spawned.ended))
 			p.mu.Unlock()
 			if slices.ContainsFunc(ended, func(name string) bool { return slices.Contains(names, name) }) {
 				cancel()
@@ -86,8 +86,8 @@ func (p *Partition) untilEnded(ctx context.Context, names []string) (context.Con
 	return ctx, cancel
 }
 
-// whyAbsent is why a member that is not there takes no part, as a clause.
-func (p *Partition) whyAbsent(name string) string {
+// absentReason is why a member that is not there takes no part, as a clause.
+func (p *Partition) absentReason(name string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if how := p.spawned.ended[name]; how != "" {
@@ -96,13 +96,13 @@ func (p *Partition) whyAbsent(name string) string {
 	return notJoined
 }
 
-// crashed is the fault of processes of these members that have ended; nil if none has.
-func (p *Partition) crashed(names []string) error {
+// crashFault is the fault of processes of these members that have ended; nil if none has.
+func (p *Partition) crashFault(names []string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, name := range names {
 		if how := p.spawned.ended[name]; how != "" {
-			return &fault.Error{Fault: fault.Seen(name, fault.PartProcess, "its process "+how)}
+			return &fault.Error{Fault: fault.SeenByControl(name, fault.SubsystemProcess, "its process "+how)}
 		}
 	}
 	return nil
@@ -111,8 +111,8 @@ func (p *Partition) crashed(names []string) error {
 // notJoined is why a member takes no part of which nobody has heard.
 const notJoined = "it has not joined"
 
-// wanted are the names that a configuration wants processes for.
-func wanted(cfg *config.Config) []string {
+// wantedNames are the names that a configuration wants processes for.
+func wantedNames(cfg *config.Config) []string {
 	if names := cfg.MemberNames(); names != nil {
 		return names
 	}

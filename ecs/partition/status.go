@@ -18,45 +18,45 @@ import (
 // Status is the tree: the partition, TagNet, the nodes, their units.
 func (p *Partition) Status() *ecsv1.PartitionStatus {
 	st := p.runner.Status()
-	now := p.now()
-	l, crew, run := now.loaded, now.crew, now.run
+	now := p.currentState()
+	l, crew, run := now.loadedConfig, now.crew, now.run
 	out := &ecsv1.PartitionStatus{
-		Root:    p.component(ownName, ownName, st),
+		Root:    p.componentStatus(componentName, componentName, st),
 		Run:     p.lastRun(),
-		Allowed: allowed(st.State),
+		Allowed: allowedCommands(st.State),
 		Version: p.cfg.Version,
 		Since:   timestamppb.New(p.runner.Since()),
 		Change:  st.Change,
-		NoRun:   p.whyNoRun(now),
+		NoRun:   p.currentStartFailure(now),
 	}
 	out.Root.Included = true
 	if l != nil {
 		out.Configuration, out.ConfigurationHash = string(l.cfg.Effective()), l.cfg.Hash()
 	}
-	out.Root.Children = append(out.Root.Children, p.tagnet(run, crew))
+	out.Root.Children = append(out.Root.Children, p.tagnetStatus(run, crew))
 	seen := map[string]bool{}
 	if crew != nil {
 		for i, rep := range crew.Reports() {
 			name := crew.Names()[i]
 			seen[name] = true
-			out.Root.Children = append(out.Root.Children, p.node(name, i, rep, crew, run))
+			out.Root.Children = append(out.Root.Children, p.nodeStatus(name, i, rep, crew, run))
 		}
 	}
-	out.Root.Children = append(out.Root.Children, p.others(l, seen)...)
+	out.Root.Children = append(out.Root.Children, p.otherComponents(l, seen)...)
 	return out
 }
 
 // lastRun is the number of the run that is built, or was last.
 func (p *Partition) lastRun() uint32 {
-	if rec := p.now().rec; rec != nil {
+	if rec := p.currentState().rec; rec != nil {
 		return rec.GetNumber()
 	}
 	last, _ := p.cfg.Store.Last() // a store that cannot be read is told by whoever writes to it
 	return last
 }
 
-// component is a machine's status as one of the tree.
-func (p *Partition) component(name, kind string, st fsm.Status) *ecsv1.Component {
+// componentStatus is a machine's status as one of the tree.
+func (p *Partition) componentStatus(name, kind string, st fsm.Status) *ecsv1.Component {
 	c := &ecsv1.Component{
 		Name:     name,
 		Kind:     kind,
@@ -70,15 +70,15 @@ func (p *Partition) component(name, kind string, st fsm.Status) *ecsv1.Component
 	}
 	for _, cause := range []fsm.Cause{st.Cause, st.Degraded, st.Forced} {
 		if !cause.IsZero() {
-			c.Cause = p.message(cause)
+			c.Cause = p.causeMessage(cause)
 			break
 		}
 	}
 	return c
 }
 
-// tagnet is the scheduler.
-func (p *Partition) tagnet(run *nodes.Run, crew *nodes.Crew) *ecsv1.Component {
+// tagnetStatus is the scheduler.
+func (p *Partition) tagnetStatus(run *nodes.Run, crew *nodes.Crew) *ecsv1.Component {
 	c := &ecsv1.Component{
 		Name:     "tagnet",
 		Kind:     "tagnet",
@@ -103,8 +103,8 @@ func (p *Partition) tagnet(run *nodes.Run, crew *nodes.Crew) *ecsv1.Component {
 	return c
 }
 
-// node is one node with its units.
-func (p *Partition) node(name string, rank int, rep *nodev1.Report, crew *nodes.Crew, run *nodes.Run) *ecsv1.Component {
+// nodeStatus is one node with its units.
+func (p *Partition) nodeStatus(name string, rank int, rep *nodev1.Report, crew *nodes.Crew, run *nodes.Run) *ecsv1.Component {
 	st := rep.GetStatus()
 	c := &ecsv1.Component{
 		Name:      name,
@@ -114,25 +114,25 @@ func (p *Partition) node(name string, rank int, rep *nodev1.Report, crew *nodes.
 		InError:   st.GetState() == fsm.Error.String(),
 		Included:  true,
 		Degraded:  st.GetDegraded(),
-		Facts:     crew.About(rank),
-		Cause:     causeOfNode(st.GetCause()),
+		Facts:     crew.Describe(rank),
+		Cause:     nodeCause(st.GetCause()),
 	}
 	if c.State == "" {
 		c.State = "unknown"
 	}
-	if lost := crew.Lost(name); lost != "" {
+	if lost := crew.LostReason(name); lost != "" {
 		c.State, c.Included, c.InError = "lost", false, true
 		c.Cause = &ecsv1.Cause{Component: name, What: lost, Code: codeGone}
 		for _, x := range crew.Losses() {
 			if x.Component == name {
-				c.Cause = inRecord(x, codeLost, nil)
+				c.Cause = recordCause(x, codeLost, nil)
 			}
 		}
 		if _, back := p.cfg.Members.ByName()[name]; back && run == nil && p.runner.Status().State != fsm.Error {
-			c.Cause.Advice = isBack
+			c.Cause.Advice = configureAdvice
 		}
 	}
-	if how := crew.Left(name); how != "" {
+	if how := crew.Withdrawal(name); how != "" {
 		c.State, c.Included, c.InError = fsm.Offline.String(), false, false
 		c.Cause = &ecsv1.Cause{Component: name, What: how, Code: "left"}
 	}
@@ -155,13 +155,13 @@ func (p *Partition) node(name string, rank int, rep *nodev1.Report, crew *nodes.
 		unit("readout", role.RU, readout, c.Included)
 	}
 	if role.BU != config.None {
-		unit("builder", role.BU, builder, c.Included && (run == nil || !slices.Contains(run.Out(), name)))
+		unit("builder", role.BU, builder, c.Included && (run == nil || !slices.Contains(run.InactiveBuilders(), name)))
 	}
 	return c
 }
 
-// isBack is what to do about a node that was lost, after recover, when its process has joined the cluster again.
-const isBack = "Its process is in the cluster again: give configure, which takes it in."
+// configureAdvice is what to do about a node that was lost, after recover, when its process has joined the cluster again.
+const configureAdvice = "Its process is in the cluster again: give configure, which takes it in."
 
 // Codes of the cause of a node that is gone: the run goes on without it, or not.
 const (
@@ -169,15 +169,15 @@ const (
 	codeGone = "gone"
 )
 
-func causeOfNode(c *nodev1.Cause) *ecsv1.Cause {
+func nodeCause(c *nodev1.Cause) *ecsv1.Cause {
 	if c == nil {
 		return nil
 	}
-	return inRecord(fault.Told(c), c.GetCode(), nil)
+	return recordCause(fault.FromCause(c), c.GetCode(), nil)
 }
 
-// others are members that take no part, and nodes of the cluster that are none.
-func (p *Partition) others(l *loaded, seen map[string]bool) []*ecsv1.Component {
+// otherComponents are members that take no part, and nodes of the cluster that are none.
+func (p *Partition) otherComponents(l *loadedConfig, seen map[string]bool) []*ecsv1.Component {
 	var out []*ecsv1.Component
 	if l != nil {
 		for _, a := range l.absent {
@@ -199,19 +199,19 @@ func (p *Partition) others(l *loaded, seen map[string]bool) []*ecsv1.Component {
 			Kind:  "node",
 			State: fsm.Offline.String(),
 			Spare: true,
-			Facts: map[string]string{"address": m.Meta.GRPCAddr, "version": m.Meta.Version, "spare": l.spares(m.Name)},
+			Facts: map[string]string{"address": m.Meta.GRPCAddr, "version": m.Meta.Version, "spare": l.spareReason(m.Name)},
 		})
 	}
 	return out
 }
 
-// spares says why a node that has joined takes no part.
-func (l *loaded) spares(node string) string {
+// spareReason says why a node that has joined takes no part.
+func (l *loadedConfig) spareReason(node string) string {
 	switch {
 	case l == nil:
 		return "no configuration is loaded"
-	case l.knows(node):
-		return "load has not met the members"
+	case l.hasMember(node):
+		return "load has not connected to the members"
 	}
 	return "it is no member of the configuration"
 }

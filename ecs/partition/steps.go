@@ -18,16 +18,16 @@ import (
 
 // configureNodes takes the nodes that take part to Ready.
 func (p *Partition) configureNodes(ctx context.Context) error {
-	now := p.now()
-	p.remember()
-	if err := now.crew.Configure(ctx, now.loaded.cfg.RunNumber); err != nil {
+	now := p.currentState()
+	p.saveState()
+	if err := now.crew.Configure(ctx, now.loadedConfig.cfg.RunNumber); err != nil {
 		return now.crew.FaultOf(err, "while configuring")
 	}
-	p.remember()
-	if err := p.restore(); err != nil {
+	p.saveState()
+	if err := p.clearDegraded(); err != nil {
 		return err
 	}
-	for _, a := range now.loaded.absent {
+	for _, a := range now.loadedConfig.absent {
 		if err := p.runner.Degrade(fsm.Cause{Component: a.Name, What: a.Name + " takes no part: " + a.Why}); err != nil {
 			return err
 		}
@@ -35,11 +35,11 @@ func (p *Partition) configureNodes(ctx context.Context) error {
 	return nil
 }
 
-// clear brings nodes to rest, which give up their links: it resets, recovers, and comes before another configure. Who
+// clearNodes brings nodes to rest, which give up their links: it resets, recovers, and comes before another configure. Who
 // does not answer takes no part then, if the policy bears it.
-func (p *Partition) clear(ctx context.Context) error {
-	defer p.remember()
-	crew := p.now().crew
+func (p *Partition) clearNodes(ctx context.Context) error {
+	defer p.saveState()
+	crew := p.currentState().crew
 	if crew == nil {
 		return nil // it was load that failed: configure tries again to find the nodes
 	}
@@ -49,20 +49,20 @@ func (p *Partition) clear(ctx context.Context) error {
 	return nil
 }
 
-// takeNumber takes the next run number, and opens the record of the run.
-func (p *Partition) takeNumber(context.Context) error {
-	if err := p.restore(); err != nil {
+// openNextRecord takes the next run number, and opens the record of the run.
+func (p *Partition) openNextRecord(context.Context) error {
+	if err := p.clearDegraded(); err != nil {
 		return err
 	}
-	return p.openRecord(p.now().crew)
+	return p.openRecord(p.currentState().crew)
 }
 
-// begin begins the run that has its record.
-func (p *Partition) begin(ctx context.Context) error {
-	now := p.now()
+// beginRun begins the run that has its record.
+func (p *Partition) beginRun(ctx context.Context) error {
+	now := p.currentState()
 	run := now.crew.NewRun(now.rec.GetNumber())
-	run.UseKey(now.rec.GetRunKey())
-	p.set(func(s *standing) { s.run = run })
+	run.SetKey(now.rec.GetRunKey())
+	p.update(func(s *partitionState) { s.run = run })
 	if err := run.Begin(ctx); err != nil {
 		if ctx.Err() != nil { // stopped meanwhile: whoever stops it ends the run
 			var why fsm.Cause
@@ -72,54 +72,54 @@ func (p *Partition) begin(ctx context.Context) error {
 			return err
 		}
 		struck := now.crew.FaultOf(err, "while the run began")
-		p.drop(run, func() *nodes.Report { return run.GiveUp(struck) })
+		p.dropRun(run, func() *nodes.Report { return run.GiveUp(struck) })
 		return struck
 	}
-	p.began(run)
-	p.wg.Go(func() { p.watch(run) })
+	p.noteBegun(run)
+	p.wg.Go(func() { p.watchRun(run) })
 	return nil
 }
 
-// restore clears the flag that less takes part than should, unless members are absent.
-func (p *Partition) restore() error {
-	if len(p.now().loaded.absent) > 0 {
+// clearDegraded clears the flag that less takes part than should, unless members are absent.
+func (p *Partition) clearDegraded() error {
+	if len(p.currentState().loadedConfig.absent) > 0 {
 		return nil
 	}
 	return p.runner.Restore()
 }
 
-func (p *Partition) pause(ctx context.Context) error  { return p.now().run.Pause(ctx) }
-func (p *Partition) resume(ctx context.Context) error { return p.now().run.Resume(ctx) }
+func (p *Partition) pause(ctx context.Context) error  { return p.currentState().run.Pause(ctx) }
+func (p *Partition) resume(ctx context.Context) error { return p.currentState().run.Resume(ctx) }
 
-// halt ends the run in good order: what is under way is built, outputs are completed, accounts are closed.
-func (p *Partition) halt(ctx context.Context) error {
-	now := p.now()
-	run, why := now.run, now.asked.end
+// stopRun ends the run in good order: what is under way is built, outputs are completed, accounts are closed.
+func (p *Partition) stopRun(ctx context.Context) error {
+	now := p.currentState()
+	run, why := now.run, now.pendingCommand.end
 	if run == nil {
 		return nil
 	}
-	abandon, began := now.asked.abandon, !run.StartedAt().IsZero()
-	p.stopping(why, givenUp(now.asked.by, abandon, began))
-	run.EndFor(why)
-	p.remember()
-	defer p.whileItMoves(ctx, run)()
+	abandon, began := now.pendingCommand.abandon, !run.StartedAt().IsZero()
+	p.noteStopping(why, interruptCause(now.pendingCommand.user, abandon, began))
+	run.SetEndCause(why)
+	p.saveState()
+	defer p.reportStopProgress(ctx, run)()
 	if !abandon && began {
-		err := p.drain(ctx, run, why)
+		err := p.drainRun(ctx, run, why)
 		switch {
 		case err == nil:
-			return p.finish(run)
+			return p.finishRun(run)
 		case !errors.Is(err, errAbandoned):
 			return err // the time is over: abandon ends the run
 		}
-		given := givenUp(p.now().asked.by, true, began)
-		p.change(func(r *ecsv1.Run) { r.Cause = given })
+		interrupted := interruptCause(p.currentState().pendingCommand.user, true, began)
+		p.changeRecord(func(r *ecsv1.Run) { r.Cause = interrupted })
 	}
-	p.drop(run, run.Interrupt)
+	p.dropRun(run, run.Interrupt)
 	return nil
 }
 
-// givenUp is why a run that somebody stops does not end in good order; nil if it does.
-func givenUp(by string, abandon, began bool) *ecsv1.Cause {
+// interruptCause is why a run that somebody stops does not end in good order; nil if it does.
+func interruptCause(by string, abandon, began bool) *ecsv1.Cause {
 	var what, code string
 	switch {
 	case abandon:
@@ -141,95 +141,95 @@ func givenUp(by string, abandon, began bool) *ecsv1.Cause {
 // was.
 const codeAbandoned = "abandoned"
 
-// tellEvery is how often it is told what the end of a run waits for.
-const tellEvery = 5 * time.Second
+// waitReportInterval is how often it is told what the end of a run waits for.
+const waitReportInterval = 5 * time.Second
 
-// whileItMoves tells the machine that the end of a run moves, so that it is not cut, and everybody what it waits for,
+// reportStopProgress tells the machine that the end of a run moves, so that it is not cut, and everybody what it waits for,
 // until what it returns is called.
-func (p *Partition) whileItMoves(ctx context.Context, run *nodes.Run) (end func()) {
+func (p *Partition) reportStopProgress(ctx context.Context, run *nodes.Run) (end func()) {
 	// It is the machine that cuts what stands still.
-	_, moved := stopwatch.WithStallTimeout(ctx, math.MaxInt64, run.Moved, func() { fsm.ContextMoved(ctx) })
-	told := stopwatch.Every(tellEvery, func() {
-		p.say(info, "run", ownName, "run %d ends: it waits for %s", run.Number(), run.WaitsFor())
+	_, endWatch := stopwatch.WithStallTimeout(ctx, math.MaxInt64, run.ProgressCount, func() { fsm.ContextMoved(ctx) })
+	endReports := stopwatch.Every(waitReportInterval, func() {
+		p.publishf(info, "run", componentName, "run %d ends: it waits for %s", run.Number(), run.WaitsFor())
 	})
-	return func() { moved(); told() }
+	return func() { endWatch(); endReports() }
 }
 
 // errAbandoned ends a drain that somebody has no patience with.
 var errAbandoned = errors.New("the run was given up while it drained")
 
-// finish closes a run that has drained, or that something struck while it did.
-func (p *Partition) finish(run *nodes.Run) error {
-	if !p.take(run) {
+// finishRun closes a run that has drained, or that something struck while it did.
+func (p *Partition) finishRun(run *nodes.Run) error {
+	if !p.claimRun(run) {
 		return nil // it has been given up
 	}
 	report, err := run.Finish()
 	p.closeRun(run, report)
 	if err != nil {
-		return p.causeOf(err)
+		return p.causeFromError(err)
 	}
 	return nil
 }
 
-// drain waits until everything issued has its outcome, or something strikes.
-func (p *Partition) drain(ctx context.Context, run *nodes.Run, why string) error {
+// drainRun waits until everything issued has its outcome, or something strikes.
+func (p *Partition) drainRun(ctx context.Context, run *nodes.Run, why string) error {
 	select {
 	case <-run.Drained():
 		return nil
 	default:
 	}
-	told := run.Drain(why)
+	drainErr := run.Drain(why)
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		select {
 		case <-run.Drained():
 			return nil
-		case <-run.Struck():
+		case <-run.Faulted():
 			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case now := <-tick.C:
-			if p.now().asked.abandon {
+			if p.currentState().pendingCommand.abandon {
 				return errAbandoned
 			}
-			if told != nil {
-				told = run.Drain(why)
+			if drainErr != nil {
+				drainErr = run.Drain(why)
 			}
-			p.departures(run)
-			run.LookForStall(now)
+			p.handleDepartures(run)
+			run.CheckStall(now)
 		}
 	}
 }
 
-func (p *Partition) unload(ctx context.Context) error {
-	crew := p.now().crew
+func (p *Partition) unloadNodes(ctx context.Context) error {
+	crew := p.currentState().crew
 	if crew != nil {
-		within, cancel := context.WithTimeout(ctx, p.within(letGoTime))
+		within, cancel := context.WithTimeout(ctx, p.timeoutFor(unloadTimeout))
 		if err := crew.Unload(within); err != nil {
 			p.log.Warn("not every node was let go", "err", err) // it is found at rest or elsewhere by the next load
 		}
 		cancel()
 		crew.Release()
 	}
-	p.set(func(s *standing) { s.crew, s.loaded, s.excluded = nil, nil, nil })
-	p.remember()
+	p.update(func(s *partitionState) { s.crew, s.loadedConfig, s.excluded = nil, nil, nil })
+	p.saveState()
 	return nil
 }
 
-// letGoTime bounds how long nodes may take to go through Unloading; a sound one takes milliseconds.
-const letGoTime = 5 * time.Second
+// unloadTimeout bounds how long nodes may take to go through Unloading; a sound one takes milliseconds.
+const unloadTimeout = 5 * time.Second
 
-// abandon puts everything to rest after a fault, or when stop goes by force.
-func (p *Partition) abandon(from fsm.State, why fsm.Cause) {
-	defer p.caught()
-	run := p.now().run
+// abandonRun puts everything to rest after a fault, or when stop goes by force.
+func (p *Partition) abandonRun(from fsm.State, why fsm.Cause) {
+	defer p.recoverPanic()
+	run := p.currentState().run
 	if run == nil {
 		return
 	}
 	p.cutShort(run, why)
 	if from == fsm.Running || from == fsm.Paused {
-		p.wg.Go(p.recoverByItself)
+		p.wg.Go(p.recoverAutomatically)
 	}
 }
 
@@ -239,26 +239,26 @@ func (p *Partition) cutShort(run *nodes.Run, why fsm.Cause) {
 	if why.Kind == fsm.CauseTimeout && why.State == fsm.Stopping {
 		why.What += ": nothing moved any more, and it waits for " + run.WaitsFor()
 	}
-	p.stopping(nodes.EndFault, p.message(why))
-	p.drop(run, func() *nodes.Report { return run.GiveUp(&fault.Error{Fault: p.faultOf(why)}) })
+	p.noteStopping(nodes.EndFault, p.causeMessage(why))
+	p.dropRun(run, func() *nodes.Report { return run.GiveUp(&fault.Error{Fault: p.faultFromCause(why)}) })
 }
 
-// drop gives a run up, and closes it with its report, unless somebody else ends it.
-func (p *Partition) drop(run *nodes.Run, giveUp func() *nodes.Report) {
-	if p.take(run) {
+// dropRun gives a run up, and closes it with its report, unless somebody else ends it.
+func (p *Partition) dropRun(run *nodes.Run, giveUp func() *nodes.Report) {
+	if p.claimRun(run) {
 		p.closeRun(run, giveUp())
 	}
 }
 
-// caught keeps the run control alive when giving a run up goes wrong in a way nobody thought of.
-func (p *Partition) caught() {
+// recoverPanic keeps the run control alive when giving a run up goes wrong in a way nobody thought of.
+func (p *Partition) recoverPanic() {
 	if v := recover(); v != nil {
-		p.say(bad, "fault", nodes.Name, "a mistake in the program, while a run was given up: %v\n%s", v, debug.Stack())
+		p.publishf(bad, "fault", nodes.Name, "a mistake in the program, while a run was given up: %v\n%s", v, debug.Stack())
 	}
 }
 
-// take makes the caller the one who ends the run; false if somebody else is.
-func (p *Partition) take(run *nodes.Run) bool {
+// claimRun makes the caller the one who ends the run; false if somebody else is.
+func (p *Partition) claimRun(run *nodes.Run) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.run != run {

@@ -14,7 +14,7 @@ func TestGivenUp(t *testing.T) {
 		{true, true, "abandoned"},
 		{true, false, "abandoned"},
 	} {
-		got := givenUp("anna", c.abandon, c.began)
+		got := interruptCause("anna", c.abandon, c.began)
 		if got.GetCode() != c.code || (got != nil) != (c.code != "") || got != nil && got.GetComponent() != "anna" {
 			t.Errorf("abandon %v, begun %v: %v", c.abandon, c.began, got)
 		}

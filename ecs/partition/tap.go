@@ -20,12 +20,12 @@ import (
 )
 
 const (
-	// tapEvery is how often viewers are sent what has come.
-	tapEvery = 250 * time.Millisecond
-	// tapLook is how often it is looked which builder units there are, and those asked again that could not be.
-	tapLook = 500 * time.Millisecond
-	// tapWaiting is how many messages of builder units wait for the viewers.
-	tapWaiting = 64
+	// tapSendInterval is how often viewers are sent what has come.
+	tapSendInterval = 250 * time.Millisecond
+	// tapPollInterval is how often it is looked which builder units there are, and those asked again that could not be.
+	tapPollInterval = 500 * time.Millisecond
+	// tapQueueLength is how many messages of builder units wait for the viewers.
+	tapQueueLength = 64
 )
 
 // Tap sends a viewer a sample of what is built, run after run, until ctx ends or send fails, and returns why. One
@@ -45,8 +45,8 @@ func (p *Partition) Tap(ctx context.Context, req *tapv1.Selection, send func(*ta
 		case <-ctx.Done():
 			return ctx.Err()
 		case m := <-v.out:
-			v.took(m.size)
-			if err := send(m.of); err != nil {
+			v.release(m.size)
+			if err := send(m.samples); err != nil {
 				return err
 			}
 		}
@@ -55,44 +55,44 @@ func (p *Partition) Tap(ctx context.Context, req *tapv1.Selection, send func(*ta
 
 // taps are the samples that are made, by what was asked for.
 type taps struct {
-	waits waits      // for all viewers
-	mu    sync.Mutex // guards what follows, and who comes and goes
-	all   map[string]*tapping
+	totals  queueTotals // for all viewers
+	mu      sync.Mutex  // guards what follows, and who comes and goes
+	samples map[string]*tapSample
 }
 
 // join adds a viewer to the sample that was asked for, which begins with the first and ends with the last.
-func (all *taps) join(p *Partition, req *tapv1.Selection, sel selection.Selection) (v *viewer, leave func()) {
+func (taps *taps) join(p *Partition, req *tapv1.Selection, sel selection.Selection) (v *viewer, leave func()) {
 	words, _ := proto.MarshalOptions{Deterministic: true}.Marshal(req) // a message that was read can be written
 	key := string(words)
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	t := all.all[key]
+	taps.mu.Lock()
+	defer taps.mu.Unlock()
+	t := taps.samples[key]
 	if t == nil {
-		if all.all == nil {
-			all.all = map[string]*tapping{}
+		if taps.samples == nil {
+			taps.samples = map[string]*tapSample{}
 		}
 		ctx, cancel := context.WithCancel(p.ctx)
-		t = &tapping{
-			ctx:   ctx,
-			end:   cancel,
-			sel:   req,
-			rate:  sel.Rate(),
-			merge: merging.New(sel, time.Now()),
-			in:    make(chan piece, tapWaiting),
-			waits: &all.waits,
-			stop:  func() {},
+		t = &tapSample{
+			ctx:         ctx,
+			end:         cancel,
+			sel:         req,
+			rate:        sel.Rate(),
+			merge:       merging.New(sel, time.Now()),
+			incoming:    make(chan builderMessage, tapQueueLength),
+			totals:      &taps.totals,
+			stopStreams: func() {},
 		}
-		all.all[key] = t
-		t.work.Go(func() { t.run(func() *nodes.Crew { return p.now().crew }) })
+		taps.samples[key] = t
+		t.work.Go(func() { t.run(func() *nodes.Crew { return p.currentState().crew }) })
 	}
-	v = t.admit()
+	v = t.addViewer()
 	return v, func() {
-		all.mu.Lock()
-		last := t.dismiss(v)
+		taps.mu.Lock()
+		last := t.removeViewer(v)
 		if last {
-			delete(all.all, key)
+			delete(taps.samples, key)
 		}
-		all.mu.Unlock()
+		taps.mu.Unlock()
 		if last {
 			t.end()
 			t.work.Wait()
@@ -100,120 +100,120 @@ func (all *taps) join(p *Partition, req *tapv1.Selection, sel selection.Selectio
 	}
 }
 
-// tapping is a sample: what its viewers have of builder units.
-type tapping struct {
+// tapSample is a sample: what its viewers have of builder units.
+type tapSample struct {
 	// immutable
-	ctx   context.Context
-	end   context.CancelFunc // of ctx
-	sel   *tapv1.Selection
-	rate  float64
-	in    chan piece
-	waits *waits
+	ctx      context.Context
+	end      context.CancelFunc // of ctx
+	sel      *tapv1.Selection
+	rate     float64
+	incoming chan builderMessage
+	totals   *queueTotals
 
 	lost atomic.Uint64 // events that the channel had no room for
 	work sync.WaitGroup
 
-	mu      sync.Mutex // guards what follows
-	viewers []*viewer
-	said    *tapv1.Samples // last; nil: nothing was
+	mu       sync.Mutex // guards what follows
+	viewers  []*viewer
+	lastSent *tapv1.Samples // last; nil: nothing was
 
 	// owned by run
-	merge  *merging.Merge
-	crew   *nodes.Crew // that is asked
-	asked  []string    // its builder units
-	number uint64      // grows whenever all are asked anew
-	wanted context.Context
-	stop   func() // ends wanted, and with it the streams of asked
-	ended  map[string]bool
+	merge         *merging.Merger
+	crew          *nodes.Crew // that is asked
+	builders      []string    // its builder units
+	generation    uint64      // grows whenever all are asked anew
+	streamContext context.Context
+	stopStreams   func() // ends wanted, and with it the streams of asked
+	ended         map[string]bool
 }
 
 // run takes what builder units send, and tells the viewers, until ctx ends.
-func (t *tapping) run(crew func() *nodes.Crew) {
-	sending := time.NewTicker(tapEvery)
+func (t *tapSample) run(crew func() *nodes.Crew) {
+	sending := time.NewTicker(tapSendInterval)
 	defer sending.Stop()
-	look := time.NewTicker(tapLook)
+	look := time.NewTicker(tapPollInterval)
 	defer look.Stop()
-	t.look(crew())
+	t.updateBuilders(crew())
 	for {
 		select {
 		case <-t.ctx.Done():
 			return
-		case x := <-t.in:
-			t.take(x)
+		case x := <-t.incoming:
+			t.receive(x)
 		case <-look.C:
-			t.look(crew())
+			t.updateBuilders(crew())
 		case <-sending.C:
-			t.merge.Lose(int(t.lost.Swap(0)))
+			t.merge.CountDropped(int(t.lost.Swap(0)))
 			if m := t.merge.Next(time.Now()); m != nil {
-				t.tell(m)
+				t.broadcast(m)
 			}
 		}
 	}
 }
 
-// piece is what comes of a builder unit.
-type piece struct {
-	number uint64
-	node   string
-	m      *tapv1.Samples // nil: the stream has ended
-	err    error
+// builderMessage is what comes of a builder unit.
+type builderMessage struct {
+	generation uint64
+	node       string
+	samples    *tapv1.Samples // nil: the stream has ended
+	err        error
 }
 
-// take takes a piece, if it is of a stream that is still wanted.
-func (t *tapping) take(x piece) {
+// receive takes a piece, if it is of a stream that is still wanted.
+func (t *tapSample) receive(x builderMessage) {
 	switch {
-	case x.number != t.number:
-	case x.m == nil:
+	case x.generation != t.generation:
+	case x.samples == nil:
 		t.ended[x.node] = true
-		t.merge.End(x.node, status.Convert(x.err).Message())
+		t.merge.EndStream(x.node, status.Convert(x.err).Message())
 	default:
-		t.merge.Take(time.Now(), x.node, x.m)
+		t.merge.Add(time.Now(), x.node, x.samples)
 	}
 }
 
-// look asks builder units that are there now. Where others are there than before, all are asked anew: their number says
+// updateBuilders asks builder units that are there now. Where others are there than before, all are asked anew: their number says
 // how much each is asked for.
-func (t *tapping) look(crew *nodes.Crew) {
+func (t *tapSample) updateBuilders(crew *nodes.Crew) {
 	var names []string
 	if crew != nil {
 		names = crew.Builders()
 	}
-	if crew != t.crew || !slices.Equal(names, t.asked) {
-		t.stop()
-		t.wanted, t.stop = context.WithCancel(t.ctx)
-		for _, name := range t.asked {
-			t.merge.End(name, "")
+	if crew != t.crew || !slices.Equal(names, t.builders) {
+		t.stopStreams()
+		t.streamContext, t.stopStreams = context.WithCancel(t.ctx)
+		for _, name := range t.builders {
+			t.merge.EndStream(name, "")
 		}
-		t.crew, t.asked, t.ended = crew, names, map[string]bool{}
-		t.number++
+		t.crew, t.builders, t.ended = crew, names, map[string]bool{}
+		t.generation++
 		for _, name := range names {
 			t.ended[name] = true
 		}
 	}
-	for _, name := range t.asked {
+	for _, name := range t.builders {
 		if t.ended[name] {
 			delete(t.ended, name)
-			t.ask(name)
+			t.requestStream(name)
 		}
 	}
 }
 
-// ask begins the stream of a builder unit.
-func (t *tapping) ask(name string) {
+// requestStream begins the stream of a builder unit.
+func (t *tapSample) requestStream(name string) {
 	sel := proto.CloneOf(t.sel)
-	sel.Rate = merging.Rate(t.rate, len(t.asked))
-	t.merge.Begin(name)
-	ctx, crew, number := t.wanted, t.crew, t.number
+	sel.Rate = merging.PerBuilderRate(t.rate, len(t.builders))
+	t.merge.BeginStream(name)
+	ctx, crew, number := t.streamContext, t.crew, t.generation
 	t.work.Go(func() {
 		err := crew.Tap(ctx, name, sel, func(m *tapv1.Samples) {
 			select {
-			case t.in <- piece{number: number, node: name, m: m}:
+			case t.incoming <- builderMessage{generation: number, node: name, samples: m}:
 			default: // the viewer is slow, and nobody waits for it
 				t.lost.Add(uint64(len(m.GetEvents())))
 			}
 		})
 		select {
-		case t.in <- piece{number: number, node: name, err: err}:
+		case t.incoming <- builderMessage{generation: number, node: name, err: err}:
 		case <-ctx.Done():
 		}
 	})

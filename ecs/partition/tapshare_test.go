@@ -9,32 +9,32 @@ import (
 // TestAllViewersShareOneBound: viewers of samples of their own that take nothing hold no more together than one bound,
 // and what one lets go others may have.
 func TestAllViewersShareOneBound(t *testing.T) {
-	var all waits
+	var all queueTotals
 	m := &tapv1.Samples{Events: []*tapv1.Sample{{}}}
-	samples, viewers := make([]*tapping, 60), make([]*viewer, 60)
+	samples, viewers := make([]*tapSample, 60), make([]*viewer, 60)
 	for i := range samples {
-		samples[i] = &tapping{waits: &all}
-		viewers[i] = samples[i].admit()
+		samples[i] = &tapSample{totals: &all}
+		viewers[i] = samples[i].addViewer()
 	}
 	for range 100 {
 		for _, v := range viewers {
-			v.tell(m, 1<<20)
+			v.enqueue(m, 1<<20)
 		}
 	}
 	held := int64(0)
 	for _, v := range viewers {
-		held += v.waiting.Load()
+		held += v.queuedBytes.Load()
 	}
 	if held != all.bytes.Load() || held > viewersBytes || held < viewersBytes/2 {
 		t.Errorf("%d bytes wait, said to be %d, of %d", held, all.bytes.Load(), viewersBytes)
 	}
 	for i, v := range viewers[1:] {
-		samples[i+1].dismiss(v)
+		samples[i+1].removeViewer(v)
 	}
 	for range 100 {
-		viewers[0].tell(m, 1<<20)
+		viewers[0].enqueue(m, 1<<20)
 	}
-	if has := viewers[0].waiting.Load(); has != viewerBytes || all.bytes.Load() != has || viewers[0].dropped == 0 {
+	if has := viewers[0].queuedBytes.Load(); has != viewerBytes || all.bytes.Load() != has || viewers[0].dropped == 0 {
 		t.Errorf("the last viewer has %d of %d, all %d", has, viewerBytes, all.bytes.Load())
 	}
 }

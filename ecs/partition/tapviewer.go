@@ -17,61 +17,61 @@ const (
 	viewersBytes = 128 << 20
 )
 
-// waits is what waits for all viewers.
-type waits struct {
+// queueTotals is what waits for all viewers.
+type queueTotals struct {
 	viewers atomic.Int64
 	bytes   atomic.Int64
 }
 
 // viewer is one of those who are shown a sample.
 type viewer struct {
-	out     chan showing
-	waiting atomic.Int64 // bytes in out
-	all     *waits
+	out         chan viewerMessage
+	queuedBytes atomic.Int64 // bytes in out
+	totals      *queueTotals
 
 	// guarded by the sample's mu
-	before  *tapv1.Samples // the counts when it came
-	dropped uint64         // events that there was no room for
+	baseline *tapv1.Samples // the counts when it came
+	dropped  uint64         // events that there was no room for
 }
 
-// showing is a message for a viewer. The events in it are others' too.
-type showing struct {
-	of   *tapv1.Samples
-	size int // bytes
+// viewerMessage is a message for a viewer. The events in it are others' too.
+type viewerMessage struct {
+	samples *tapv1.Samples
+	size    int // bytes
 }
 
-// admit adds a viewer. Where something was said before, it is told at once who builds.
-func (t *tapping) admit() *viewer {
+// addViewer adds a viewer. Where something was said before, it is told at once who builds.
+func (t *tapSample) addViewer() *viewer {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	v := &viewer{out: make(chan showing, viewerMessages), before: t.said, all: t.waits}
-	t.waits.viewers.Add(1)
+	v := &viewer{out: make(chan viewerMessage, viewerMessages), baseline: t.lastSent, totals: t.totals}
+	t.totals.viewers.Add(1)
 	t.viewers = append(t.viewers, v)
-	if t.said != nil {
-		v.tell(t.said, 0)
+	if t.lastSent != nil {
+		v.enqueue(t.lastSent, 0)
 	}
 	return v
 }
 
-// dismiss takes a viewer out, and says whether it was the last.
-func (t *tapping) dismiss(v *viewer) bool {
+// removeViewer takes a viewer out, and says whether it was the last.
+func (t *tapSample) removeViewer(v *viewer) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.viewers = slices.DeleteFunc(t.viewers, func(w *viewer) bool { return w == v })
-	t.waits.viewers.Add(-1)
-	t.waits.bytes.Add(-v.waiting.Swap(0)) // nobody takes what is left
+	t.totals.viewers.Add(-1)
+	t.totals.bytes.Add(-v.queuedBytes.Swap(0)) // nobody takes what is left
 	return len(t.viewers) == 0
 }
 
-// tell puts a message into the queues of all viewers that have room.
-func (t *tapping) tell(m *tapv1.Samples) {
+// broadcast puts a message into the queues of all viewers that have room.
+func (t *tapSample) broadcast(m *tapv1.Samples) {
 	size := proto.Size(m)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, v := range t.viewers {
-		v.tell(m, size)
+		v.enqueue(m, size)
 	}
-	t.said = &tapv1.Samples{
+	t.lastSent = &tapv1.Samples{
 		Built:      m.GetBuilt(),
 		Dropped:    m.GetDropped(),
 		Passed:     m.GetPassed(),
@@ -81,38 +81,38 @@ func (t *tapping) tell(m *tapv1.Samples) {
 	}
 }
 
-// tell puts a message into the viewer's queue, with counts of its own, or drops the events.
-func (v *viewer) tell(m *tapv1.Samples, size int) {
-	own := &tapv1.Samples{
+// enqueue puts a message into the viewer's queue, with counts of its own, or drops the events.
+func (v *viewer) enqueue(m *tapv1.Samples, size int) {
+	message := &tapv1.Samples{
 		Events:     m.GetEvents(),
-		Built:      m.GetBuilt() - v.before.GetBuilt(),
-		Dropped:    m.GetDropped() - v.before.GetDropped() + v.dropped,
-		Passed:     m.GetPassed() - v.before.GetPassed(),
-		Unreadable: m.GetUnreadable() - v.before.GetUnreadable(),
+		Built:      m.GetBuilt() - v.baseline.GetBuilt(),
+		Dropped:    m.GetDropped() - v.baseline.GetDropped() + v.dropped,
+		Passed:     m.GetPassed() - v.baseline.GetPassed(),
+		Unreadable: m.GetUnreadable() - v.baseline.GetUnreadable(),
 		Builders:   m.GetBuilders(),
 		Problems:   m.GetProblems(),
 	}
-	if v.room(int64(size)) {
-		v.took(-size)
+	if v.hasCapacity(int64(size)) {
+		v.release(-size)
 		select {
-		case v.out <- showing{own, size}:
+		case v.out <- viewerMessage{message, size}:
 			return
 		default:
-			v.took(size)
+			v.release(size)
 		}
 	}
 	v.dropped += uint64(len(m.GetEvents()))
 }
 
-// room says whether a message may wait for the viewer.
-func (v *viewer) room(size int64) bool {
-	has, all := v.waiting.Load(), v.all.bytes.Load()
-	share := min(viewerBytes, viewersBytes/max(v.all.viewers.Load(), 1))
-	return all+size <= viewersBytes && (has == 0 || has+size <= share)
+// hasCapacity says whether a message may wait for the viewer.
+func (v *viewer) hasCapacity(size int64) bool {
+	queued, total := v.queuedBytes.Load(), v.totals.bytes.Load()
+	share := min(viewerBytes, viewersBytes/max(v.totals.viewers.Load(), 1))
+	return total+size <= viewersBytes && (queued == 0 || queued+size <= share)
 }
 
-// took is called when so many bytes do not wait any more.
-func (v *viewer) took(size int) {
-	v.waiting.Add(-int64(size))
-	v.all.bytes.Add(-int64(size))
+// release is called when so many bytes do not wait any more.
+func (v *viewer) release(size int) {
+	v.queuedBytes.Add(-int64(size))
+	v.totals.bytes.Add(-int64(size))
 }

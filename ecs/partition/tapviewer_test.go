@@ -21,23 +21,23 @@ func batch(events int, built uint64, data int) *tapv1.Samples {
 
 // TestViewersShareASample has viewers come and go: each has the same events, and counts since it came.
 func TestViewersShareASample(t *testing.T) {
-	sample := &tapping{waits: &waits{}}
-	first := sample.admit()
-	sample.tell(batch(3, 100, 1))
-	second := sample.admit()
-	sample.tell(batch(2, 150, 1))
+	sample := &tapSample{totals: &queueTotals{}}
+	first := sample.addViewer()
+	sample.broadcast(batch(3, 100, 1))
+	second := sample.addViewer()
+	sample.broadcast(batch(2, 150, 1))
 	for _, want := range []struct {
 		v              *viewer
 		events         int
 		built, dropped uint64
 	}{{first, 3, 100, 10}, {first, 2, 150, 15}, {second, 0, 0, 0}, {second, 2, 50, 5}} {
-		m := patiently.Receive(t, want.v.out, "there is no message").of
+		m := patiently.Receive(t, want.v.out, "there is no message").samples
 		if len(m.GetEvents()) != want.events || m.GetBuilt() != want.built || m.GetDropped() != want.dropped ||
 			m.GetBuilders() != 2 {
 			t.Errorf("%v, want %+v", m, want)
 		}
 	}
-	if sample.dismiss(first) || !sample.dismiss(second) {
+	if sample.removeViewer(first) || !sample.removeViewer(second) {
 		t.Error("the second to leave is the last")
 	}
 }
@@ -45,21 +45,21 @@ func TestViewersShareASample(t *testing.T) {
 // TestSlowViewerHasABound lets a viewer take nothing: messages and bytes are bounded, and what has no room is counted
 // for it, and not for others.
 func TestSlowViewerHasABound(t *testing.T) {
-	sample := &tapping{waits: &waits{}}
-	slow, quick := sample.admit(), sample.admit()
+	sample := &tapSample{totals: &queueTotals{}}
+	slow, quick := sample.addViewer(), sample.addViewer()
 	var got, dropped uint64
 	for range 2 * viewerMessages {
-		sample.tell(batch(5, 0, 10))
+		sample.broadcast(batch(5, 0, 10))
 		m := patiently.Receive(t, quick.out)
-		quick.waiting.Add(-int64(m.size))
-		got, dropped = got+uint64(len(m.of.GetEvents())), m.of.GetDropped()
+		quick.queuedBytes.Add(-int64(m.size))
+		got, dropped = got+uint64(len(m.samples.GetEvents())), m.samples.GetDropped()
 	}
 	if got != 10*viewerMessages || dropped != 0 || slow.dropped != 5*viewerMessages || len(slow.out) != viewerMessages {
 		t.Errorf("the quick one has %d and lost %d, the slow one lost %d", got, dropped, slow.dropped)
 	}
-	large := sample.admit()
+	large := sample.addViewer()
 	for range 3 {
-		sample.tell(batch(1, 0, viewerBytes/2))
+		sample.broadcast(batch(1, 0, viewerBytes/2))
 	}
 	if len(large.out) != 2 || large.dropped != 2 { // the counts, and one: it is larger than half, with what is around it
 		t.Errorf("%d messages wait, %d events are dropped", len(large.out), large.dropped)
@@ -83,7 +83,7 @@ func TestSampleEndsWithItsLastViewer(t *testing.T) {
 		want  int
 	}{{func() {}, 2}, {a, 2}, {c, 1}, {b, 0}} {
 		x.leave()
-		if n := len(p.taps.all); n != x.want {
+		if n := len(p.taps.samples); n != x.want {
 			t.Errorf("%d samples are made, want %d", n, x.want)
 		}
 	}

@@ -16,8 +16,8 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// watch waits for what ends a run by itself, and has the machine end it.
-func (p *Partition) watch(run *nodes.Run) {
+// watchRun waits for what ends a run by itself, and has the machine end it.
+func (p *Partition) watchRun(run *nodes.Run) {
 	cfg := run.Configuration()
 	var limit <-chan time.Time
 	if d := cfg.Duration; d > 0 {
@@ -28,26 +28,26 @@ func (p *Partition) watch(run *nodes.Run) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	ctx, cancel := context.WithCancel(p.ctx)
-	back := p.comebacks(run)
+	back := p.newReadmitter(run)
 	defer back.wait()
 	defer cancel()
 	for {
 		select {
 		case <-run.Drained():
-			p.end(run, run.EndCause())
+			p.endRun(run, run.EndCause())
 			return
-		case <-run.Struck():
-			p.strike(run)
+		case <-run.Faulted():
+			p.failRun(run)
 			return
 		case <-limit:
-			p.end(run, nodes.EndDuration)
+			p.endRun(run, nodes.EndDuration)
 			return
 		case now := <-tick.C:
-			if p.now().run != run {
+			if p.currentState().run != run {
 				return
 			}
-			back.look(ctx, now)
-			if p.departures(run) {
+			back.readmitNext(ctx, now)
+			if p.handleDepartures(run) {
 				return
 			}
 		case <-p.ctx.Done():
@@ -56,73 +56,73 @@ func (p *Partition) watch(run *nodes.Run) {
 	}
 }
 
-// end stops a run that has come to its end.
-func (p *Partition) end(run *nodes.Run, why string) {
-	if p.now().run != run {
+// endRun stops a run that has come to its end.
+func (p *Partition) endRun(run *nodes.Run, why string) {
+	if p.currentState().run != run {
 		return
 	}
-	p.set(func(s *standing) { s.asked.end = cmp.Or(s.asked.end, why) })
+	p.update(func(s *partitionState) { s.pendingCommand.end = cmp.Or(s.pendingCommand.end, why) })
 	if err := p.runner.Submit(fsm.Stop); err != nil {
 		p.log.Warn("a run that is over was not stopped", "run", run.Number(), "err", err)
 	}
 }
 
-// strike takes the partition to Error for what broke.
-func (p *Partition) strike(run *nodes.Run) {
-	struck := run.Cause()
-	if struck == nil || p.now().run != run {
+// failRun takes the partition to Error for what broke.
+func (p *Partition) failRun(run *nodes.Run) {
+	struck := run.AwaitCause()
+	if struck == nil || p.currentState().run != run {
 		return
 	}
-	why := p.causeOf(struck)
+	why := p.causeFromError(struck)
 	if st := p.runner.Status().State; st != fsm.Running && st != fsm.Paused && st != fsm.Pausing && st != fsm.Resuming {
 		return // the step under way will find it
 	}
-	first := p.message(why)
-	first.At = stamp(struck.At)
-	p.stopping(nodes.EndFault, first)
+	first := p.causeMessage(why)
+	first.At = timestamp(struck.At)
+	p.noteStopping(nodes.EndFault, first)
 	if err := p.runner.Fail(why); err != nil {
 		p.log.Error("a fault came too late", "fault", struck, "err", err)
 	}
 }
 
-// lost notes a loss that the policy bears.
-func (p *Partition) lost(x fault.Fault) {
-	p.change(func(r *ecsv1.Run) {
+// noteLoss notes a loss that the policy bears.
+func (p *Partition) noteLoss(x fault.Fault) {
+	p.changeRecord(func(r *ecsv1.Run) {
 		if r.GetCause() == nil { // what was first is what counts
-			r.Cause = inRecord(x, codeLoss, timestamppb.Now())
+			r.Cause = recordCause(x, codeLoss, timestamppb.Now())
 		}
 	})
-	_ = p.runner.Degrade(inMachine(x))
-	p.say(warning, "degraded", x.Component, "the run goes on without %s: %s", x.Component, x.What)
+	_ = p.runner.Degrade(causeFromFault(x))
+	p.publishf(warning, "degraded", x.Component, "the run goes on without %s: %s", x.Component, x.What)
 }
 
-// departures lets nodes go that were told to end: a builder unit is taken out if the policy bears it, else the run
+// handleDepartures lets nodes go that were told to end: a builder unit is taken out if the policy bears it, else the run
 // ends in good order. It says whether that is so.
-func (p *Partition) departures(run *nodes.Run) (ends bool) {
-	news, err := run.Depart(time.Now())
+func (p *Partition) handleDepartures(run *nodes.Run) (ends bool) {
+	news, err := run.UpdateDepartures(time.Now())
 	if err != nil {
 		p.log.Warn("a node that was told to end cannot be let go yet", "err", err)
 	}
 	for _, d := range news {
-		ends = p.departure(run, d) || ends
+		ends = p.handleDeparture(run, d) || ends
 	}
 	return ends
 }
 
-// departure takes news of a node that was told to end.
-func (p *Partition) departure(run *nodes.Run, d nodes.Departure) (ends bool) {
+// handleDeparture takes news of a node that was told to end.
+func (p *Partition) handleDeparture(run *nodes.Run, d nodes.Departure) (ends bool) {
 	kind := "excluded"
-	text := fmt.Sprintf("%s was told to end, and the run goes on without it; %d of its MEPs go to others", d.Node, d.Again)
+	text := fmt.Sprintf("%s was told to end, and the run goes on without it; %d of its MEPs go to others", d.Node, d.Reissued)
 	switch {
-	case d.Left:
+	case d.Withdrawn:
 		kind, text = "left", d.Node+" was told to end, and has left the run in good order"
-	case d.Ends:
+	case d.EndsRun:
 		kind, text = "run", d.Node+" was told to end, and the run needs it: the run ends in good order"
 	default:
 		_ = p.runner.Degrade(fsm.Cause{Component: d.Node, What: "it was told to end"})
 	}
-	if !d.Left {
-		p.change(func(r *ecsv1.Run) {
+	if !d.Withdrawn {
+		p.changeRecord(func(r *ecsv1.Run) {
 			if r.GetCause() == nil { // what was first is what counts
 				r.Cause = &ecsv1.Cause{
 					Component: d.Node,
@@ -135,16 +135,16 @@ func (p *Partition) departure(run *nodes.Run, d nodes.Departure) (ends bool) {
 		})
 	}
 	p.log.Warn("a node was told to end", "node", d.Node, "what", text)
-	p.say(warning, kind, d.Node, "%s", text)
-	if d.Ends {
-		p.end(run, nodes.EndLeaving)
+	p.publishf(warning, kind, d.Node, "%s", text)
+	if d.EndsRun {
+		p.endRun(run, nodes.EndLeaving)
 	}
-	return d.Ends
+	return d.EndsRun
 }
 
-// allowance decides whether the partition may recover by itself once more: at most so many times in the time. It
+// mayRecover decides whether the partition may recover by itself once more: at most so many times in the time. It
 // returns the times that still count.
-func allowance(bound config.Recover, before []time.Time, now time.Time) (again bool, counting []time.Time) {
+func mayRecover(bound config.Recover, before []time.Time, now time.Time) (again bool, counting []time.Time) {
 	for _, t := range before {
 		if now.Sub(t) < bound.In {
 			counting = append(counting, t)
@@ -153,19 +153,19 @@ func allowance(bound config.Recover, before []time.Time, now time.Time) (again b
 	return len(counting) < bound.Times, counting
 }
 
-// recovery is who starts a run that nobody has asked for.
-const recovery = "automatic recovery"
+// recoveryUser is who starts a run that nobody has asked for.
+const recoveryUser = "automatic recovery"
 
-// recoverByItself begins a new run after a fault, as often as the configuration allows, and says so. It ends as soon as
+// recoverAutomatically begins a new run after a fault, as often as the configuration allows, and says so. It ends as soon as
 // somebody else gives a command.
-func (p *Partition) recoverByItself() {
-	l := p.now().loaded
+func (p *Partition) recoverAutomatically() {
+	l := p.currentState().loadedConfig
 	if l == nil {
 		return
 	}
 	bound := l.cfg.Recovering()
-	p.set(func(s *standing) {
-		s.asked.by, s.asked.end, s.asked.abandon, s.asked.awaits = recovery, "", false, time.Time{}
+	p.update(func(s *partitionState) {
+		s.pendingCommand.user, s.pendingCommand.end, s.pendingCommand.abandon, s.pendingCommand.joinDeadline = recoveryUser, "", false, time.Time{}
 	})
 	if bound.Times == 0 {
 		return
@@ -174,36 +174,36 @@ func (p *Partition) recoverByItself() {
 		changed := p.cfg.Members.Changed()
 		select {
 		case <-changed: // a node may have come back
-		case <-time.After(recoverAgain):
+		case <-time.After(recoverRetryDelay):
 		case <-p.ctx.Done():
 			return
 		}
-		if p.now().asked.by != recovery { // somebody has given a command meanwhile
+		if p.currentState().pendingCommand.user != recoveryUser { // somebody has given a command meanwhile
 			return
 		}
 	}
 }
 
-// recoverAgain is how long recovery waits for a node to come back before it tries without: a pod or a service is
+// recoverRetryDelay is how long recovery waits for a node to come back before it tries without: a pod or a service is
 // started again in less.
-const recoverAgain = 15 * time.Second
+const recoverRetryDelay = 15 * time.Second
 
 // recoverOnce tries, if that is still allowed, and says whether to try again.
 func (p *Partition) recoverOnce(bound config.Recover) (again bool) {
 	p.mu.Lock()
-	allowed, counting := allowance(bound, p.recovery, time.Now())
+	allowed, counting := mayRecover(bound, p.recoveries, time.Now())
 	if allowed {
 		counting = append(counting, time.Now())
 	}
-	p.recovery = counting
+	p.recoveries = counting
 	p.mu.Unlock()
 	if !allowed {
-		p.say(bad, "recovery", ownName,
+		p.publishf(bad, "recovery", componentName,
 			"the partition has tried to recover %d times in %v and does not try again by itself: find the cause, then recover",
 			bound.Times, bound.In)
 		return false
 	}
-	p.say(warning, "recovery", ownName, "recovering by itself, for the %d. time of at most %d in %v", len(counting),
+	p.publishf(warning, "recovery", componentName, "recovering by itself, for the %d. time of at most %d in %v", len(counting),
 		bound.Times, bound.In)
 	for _, c := range []fsm.Command{fsm.Recover, fsm.Configure, fsm.Start} {
 		if fsm.EffectOf(p.runner.Status().State, c) == fsm.Refused {
@@ -213,9 +213,9 @@ func (p *Partition) recoverOnce(bound config.Recover) (again bool) {
 			what := err.Error()
 			var why fsm.Cause
 			if errors.As(err, &why) {
-				what += ". " + p.message(why).GetAdvice()
+				what += ". " + p.causeMessage(why).GetAdvice()
 			}
-			p.say(bad, "recovery", ownName, "the recovery failed: %s", what)
+			p.publishf(bad, "recovery", componentName, "the recovery failed: %s", what)
 			return p.ctx.Err() == nil
 		}
 	}

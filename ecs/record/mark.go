@@ -52,5 +52,5 @@ func (s *Store) passMark() error {
 	if n == math.MaxUint32 {
 		return &DamagedError{s.mark, "the highest run number", "no number is left behind it: remove this file if it is wrong"}
 	}
-	return s.AtLeast(uint32(n) + 1)
+	return s.RaiseNextNumber(uint32(n) + 1)
 }

@@ -13,7 +13,7 @@ func TestOpenMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.AtLeast(7); err != nil {
+		if err := s.RaiseNextNumber(7); err != nil {
 			t.Fatal(err)
 		}
 		r, err := s.NextRun(&ecsv1.Run{Remark: "first"})

@@ -42,7 +42,7 @@ func TestStoreIsItsModel(t *testing.T) {
 			},
 			"at least": func(t *rapid.T) {
 				n := rapid.Uint32Range(0, m.last+5).Draw(t, "n")
-				if err := s.AtLeast(n); err != nil {
+				if err := s.RaiseNextNumber(n); err != nil {
 					t.Fatal(err)
 				}
 				m.last = max(m.last, n-min(n, 1))

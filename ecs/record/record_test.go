@@ -85,7 +85,7 @@ func TestNumbers(t *testing.T) {
 	}
 	var got []uint32
 	for _, least := range []uint32{0, 1, 2, 1000, 5, 1001, 1002, 2000} {
-		if err := s.AtLeast(least); err != nil {
+		if err := s.RaiseNextNumber(least); err != nil {
 			t.Fatal(err)
 		}
 		got = append(got, next())
@@ -94,7 +94,7 @@ func TestNumbers(t *testing.T) {
 	if r := must(s.Latest())(t); r.GetNumber() != 2000 {
 		t.Errorf("the latest is %d", r.GetNumber())
 	}
-	if err := s.AtLeast(math.MaxUint32); err != nil {
+	if err := s.RaiseNextNumber(math.MaxUint32); err != nil {
 		t.Fatal(err)
 	}
 	if n := next(); n != math.MaxUint32 {

@@ -54,7 +54,7 @@ func lastNumber(runs *bbolt.Bucket) uint64 {
 }
 
 // AtLeast makes the next number at least n. It never makes it smaller.
-func (s *Store) AtLeast(n uint32) error {
+func (s *Store) RaiseNextNumber(n uint32) error {
 	return s.update(func(tx *bbolt.Tx) error {
 		runs := tx.Bucket(bucketRuns)
 		if n == 0 || lastNumber(runs) >= uint64(n)-1 {

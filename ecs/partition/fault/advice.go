@@ -6,101 +6,101 @@ import (
 	"ringlet/node/fsm"
 )
 
-// advised is what to do about a fault of a part.
-var advised = map[string]string{
-	partConfig: "Correct the configuration, and load it again.",
+// adviceBySubsystem is what to do about a fault of a part.
+var adviceBySubsystem = map[string]string{
+	subsystemConfig: "Correct the configuration, and load it again.",
 	"memory": "Give the node's host more shared memory, or take fewer or smaller slots; " +
 		"`ringlet doctor` says there what binds.",
-	partLinks:     "Reset the partition and configure it again.",
-	PartTransport: "Look at the network between the two hosts, and whether both run the same release.",
+	subsystemLinks:     "Reset the partition and configure it again.",
+	SubsystemTransport: "Look at the network between the two hosts, and whether both run the same release.",
 	"barrier": "Look what holds that readout unit up: its processor, its source, its network; " +
 		"where phases are long, set a longer barrier-timeout.",
-	PartScheduler: "Look at the log of the node that has the scheduler, then begin the next run.",
-	partInput:     "Correct the input that it names, or see to what gives it its data, then start again.",
-	partOutput:    "Look at the disk, the network or the reader that this output needs; what it has written stays.",
+	SubsystemScheduler: "Look at the log of the node that has the scheduler, then begin the next run.",
+	subsystemInput:     "Correct the input that it names, or see to what gives it its data, then start again.",
+	subsystemOutput:    "Look at the disk, the network or the reader that this output needs; what it has written stays.",
 	"builder_unit": "Look at what takes its output, the disk or the reader of its buffer; " +
 		"what it has written stays.",
-	PartData: "Look at the host of that readout unit, its memory first, and at what fills the source that is named: " +
+	SubsystemData: "Look at the host of that readout unit, its memory first, and at what fills the source that is named: " +
 		"a node that has checked what came has found it so, and is sound.",
-	PartCertificate: "Make certificates that are valid with `ringlet certs`, and put them where the node and the " +
+	SubsystemCertificate: "Make certificates that are valid with `ringlet certs`, and put them where the node and the " +
 		"control read theirs; a process reads them again by itself.",
-	PartFenced:  "End one of the two controls: the one that came last has the nodes.",
-	PartService: "Look at the log of the node, and whether the control can reach it at that address.",
+	SubsystemControl:     "End one of the two controls: the one that came last has the nodes.",
+	SubsystemNodeService: "Look at the log of the node, and whether the control can reach it at that address.",
 }
 
-// trouble is a part with a kind of trouble.
-type trouble struct{ part, kind string }
+// subsystemTrouble is a part with a kind of trouble.
+type subsystemTrouble struct{ subsystem, kind string }
 
-// special is what to do about a fault of a part whose kind of trouble is known.
-var special = map[trouble]string{
-	{partInput, fsm.TroubleRecord}:  "`ringlet inspect` shows that record; on-bad-record: skip leaves it out.",
-	{partInput, fsm.TroubleChanged}: "Leave the file as it is from configure on, then configure again.",
-	{partInput, fsm.TroubleAddress}: "Give this input an address of the node's own host, which `ip addr` lists there, or a " +
+// adviceByTrouble is what to do about a fault of a part whose kind of trouble is known.
+var adviceByTrouble = map[subsystemTrouble]string{
+	{subsystemInput, fsm.TroubleRecord}:  "`ringlet inspect` shows that record; on-bad-record: skip leaves it out.",
+	{subsystemInput, fsm.TroubleChanged}: "Leave the file as it is from configure on, then configure again.",
+	{subsystemInput, fsm.TroubleAddress}: "Give this input an address of the node's own host, which `ip addr` lists there, or a " +
 		"name that leads to one, and a port up to 65535.",
-	{partInput, fsm.TroubleInUse}: "End the process that listens there, which `ss -lptu` names, or give this input another " +
+	{subsystemInput, fsm.TroubleInUse}: "End the process that listens there, which `ss -lptu` names, or give this input another " +
 		"address.",
-	{partInput, fsm.TroubleExists}: "Remove that file if nobody needs it, or give this input another name.",
-	{partInput, fsm.TroubleTaken}: "End the process that has that name in shared memory, another run perhaps, " +
+	{subsystemInput, fsm.TroubleExists}: "Remove that file if nobody needs it, or give this input another name.",
+	{subsystemInput, fsm.TroubleTaken}: "End the process that has that name in shared memory, another run perhaps, " +
 		"or give this input another name.",
-	{partInput, fsm.TroubleGone}:   "Make the directory on the node's host, or give this input another path.",
-	{partInput, fsm.TroubleDenied}: "Let the user of the node's process have it, or give this input another address.",
-	{partInput, fsm.TroubleFull}: "Give the node's host more shared memory, or this input a smaller ring; " +
+	{subsystemInput, fsm.TroubleGone}:   "Make the directory on the node's host, or give this input another path.",
+	{subsystemInput, fsm.TroubleDenied}: "Let the user of the node's process have it, or give this input another address.",
+	{subsystemInput, fsm.TroubleFull}: "Give the node's host more shared memory, or this input a smaller ring; " +
 		"`ringlet doctor` says there what binds.",
-	{PartService, fsm.TroubleMute}: "Its process stands still: end it, and keep what its log says of that for a report; " +
+	{SubsystemNodeService, fsm.TroubleMute}: "Its process stands still: end it, and keep what its log says of that for a report; " +
 		"left alone it ends itself after a minute.",
-	{partOutput, fsm.TroubleFull}: "Make room where it writes, or let the output go elsewhere; " +
+	{subsystemOutput, fsm.TroubleFull}: "Make room where it writes, or let the output go elsewhere; " +
 		"what it has written stays.",
-	{partOutput, fsm.TroubleGone}: "Look who has removed or moved it, or whether its disk is still mounted: " +
+	{subsystemOutput, fsm.TroubleGone}: "Look who has removed or moved it, or whether its disk is still mounted: " +
 		"what was in it went with it. Leave an output alone until its run is over.",
-	{partOutput, fsm.TroubleDenied}: "Let the user of the node's process write there, or let the output go elsewhere; " +
+	{subsystemOutput, fsm.TroubleDenied}: "Let the user of the node's process write there, or let the output go elsewhere; " +
 		"what it has written stays.",
-	{partOutput, fsm.TroubleInUse}:   "End the process that has that address, or let the output go elsewhere.",
-	{partOutput, fsm.TroubleAddress}: "Correct the address of the output.",
-	{partOutput, fsm.TroubleTaken}: "End the process that has the buffer, another run perhaps, " +
+	{subsystemOutput, fsm.TroubleInUse}:   "End the process that has that address, or let the output go elsewhere.",
+	{subsystemOutput, fsm.TroubleAddress}: "Correct the address of the output.",
+	{subsystemOutput, fsm.TroubleTaken}: "End the process that has the buffer, another run perhaps, " +
 		"or give the buffer of this output another name.",
-	{partOutput, fsm.TroubleExists}: "Remove it, or let the output go elsewhere, or give --overwrite.",
-	{PartProcess, fsm.TroubleMute}: "Its log says which loop stood still, and what it was at: " +
+	{subsystemOutput, fsm.TroubleExists}: "Remove it, or let the output go elsewhere, or give --overwrite.",
+	{SubsystemProcess, fsm.TroubleMute}: "Its log says which loop stood still, and what it was at: " +
 		"keep that for a report of this fault.",
 }
 
-// advice is what to do about what was seen.
-func (c *Core) advice(x Sight) string {
-	told, known := special[trouble{x.Part, x.Trouble}]
+// adviceFor is what to do about what was seen.
+func (c *Core) adviceFor(x Observation) string {
+	text, found := adviceByTrouble[subsystemTrouble{x.Subsystem, x.Trouble}]
 	switch {
-	case x.Part == PartService && x.Trouble == fsm.TroubleMute && c.own:
+	case x.Subsystem == SubsystemNodeService && x.Trouble == fsm.TroubleMute && c.spawnsNodes:
 		return "Its process stands still, and is ended with this run. Where that comes again, wait for a minute " +
 			"before the run ends: then the log of the node says what it was at."
-	case known && x.Kind.over():
-		return told + c.anew(x.Component)
-	case known:
-		return told
-	case x.Part == PartCertificate || strings.Contains(x.What, "certificate"):
-		return advised[PartCertificate]
-	case x.Kind.over() && c.own:
+	case found && x.Kind.processEnded():
+		return text + c.restartClause(x.Component)
+	case found:
+		return text
+	case x.Subsystem == SubsystemCertificate || strings.Contains(x.What, "certificate"):
+		return adviceBySubsystem[SubsystemCertificate]
+	case x.Kind.processEnded() && c.spawnsNodes:
 		return "Look at what ended it, the kernel for want of memory perhaps; " +
 			"the next run starts its process again."
-	case x.Kind.over():
+	case x.Kind.processEnded():
 		return "Look at what ended it, the kernel for want of memory perhaps, and start its process again" +
-			c.there(x.Component) + "."
-	case x.Part == PartData:
-		return advised[PartData]
-	case x.Kind == Missing || x.Kind == Cut:
+			c.hostSuffix(x.Component) + "."
+	case x.Subsystem == SubsystemData:
+		return adviceBySubsystem[SubsystemData]
+	case x.Kind == Missing || x.Kind == Disconnected:
 		return "Look whether its process and its host live and can be reached from the control and the other nodes; " +
 			"if it stands still, end it and start it again."
 	}
-	return advised[x.Part]
+	return adviceBySubsystem[x.Subsystem]
 }
 
-// anew is who starts the process of a node again, a sentence with a blank before it.
-func (c *Core) anew(name string) string {
-	if c.own {
+// restartClause is who starts the process of a node again, a sentence with a blank before it.
+func (c *Core) restartClause(name string) string {
+	if c.spawnsNodes {
 		return " The next run starts its process again."
 	}
-	return " Start its process again" + c.there(name) + "."
+	return " Start its process again" + c.hostSuffix(name) + "."
 }
 
-// there is where a node ran, as the end of a sentence.
-func (c *Core) there(name string) string {
+// hostSuffix is where a node ran, as the end of a sentence.
+func (c *Core) hostSuffix(name string) string {
 	if n := c.nodes[name]; n != nil && n.host != "" {
 		return " on " + n.host
 	}

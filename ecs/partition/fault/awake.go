@@ -2,31 +2,31 @@ package fault
 
 import "time"
 
-// asleep is the time between two ticks beyond which the control has stood still: it ticks several times a second, on a
+// pauseThreshold is the time between two ticks beyond which the control has stood still: it ticks several times a second, on a
 // busy machine a few times less.
-const asleep = 2 * time.Second
+const pauseThreshold = 2 * time.Second
 
-// awake tells the time in which the control was at work: one that was stopped for a while must not say that others were
+// awakeClock tells the time in which the control was at work: one that was stopped for a while must not say that others were
 // silent meanwhile. The zero awake begins with its first tick.
-type awake struct {
-	last  time.Time // the latest tick
-	slept time.Duration
+type awakeClock struct {
+	last   time.Time // the latest tick
+	paused time.Duration
 }
 
 // tick takes the time, and returns it less all the time in which the control has stood still.
-func (a *awake) tick(now time.Time) time.Time {
-	if gap := now.Sub(a.last); !a.last.IsZero() && gap >= asleep {
-		a.slept += gap
+func (a *awakeClock) tick(now time.Time) time.Time {
+	if gap := now.Sub(a.last); !a.last.IsZero() && gap >= pauseThreshold {
+		a.paused += gap
 	}
 	if now.After(a.last) {
 		a.last = now
 	}
-	return now.Add(-a.slept)
+	return now.Add(-a.paused)
 }
 
 // now is the time of the latest tick, as that has returned it.
-func (a *awake) now() time.Time { return a.last.Add(-a.slept) }
+func (a *awakeClock) now() time.Time { return a.last.Add(-a.paused) }
 
-// Awake takes the time, and returns it less all the time in which the control itself stood still: what nobody looked at
+// AwakeTime takes the time, and returns it less all the time in which the control itself stood still: what nobody looked at
 // proves nothing. It is to be called several times a second while nodes are watched.
-func (c *Core) Awake(now time.Time) time.Time { return c.awake.tick(now) }
+func (c *Core) AwakeTime(now time.Time) time.Time { return c.clock.tick(now) }

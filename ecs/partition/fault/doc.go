@@ -1,4 +1,4 @@
-// Package fault decides on everything that breaks in a partition: whether a run bears it, what its cause is, and what
+// Package fault decides on everything that breaks in a partition: whether a run tolerates it, what its cause is, and what
 // to do about it.
 //
 // It stands for LHCb-EB §III.A and §IV.B: components are steered together, and a unit that is lost is done
@@ -7,8 +7,8 @@
 //
 // # Core and shell
 //
-// Core is a step function over an account: See takes what somebody has seen of a component and returns what is to be
-// done; Cause and Losses tell the story so far. It has no I/O, goroutine or clock. Package nodes is its shell.
+// Core is a step function over an account: Observe takes what somebody has seen of a component and returns what is to be
+// done; Cause and Losses are what is known so far. It has no I/O, goroutine or clock. Package nodes is its shell.
 //
 // # How a cause is found
 //
@@ -21,10 +21,10 @@
 //
 // # What the caller must do, in order
 //
-//  1. New; Know what is told of nodes: host and process. Listen once what nodes say is of this view.
-//  2. Begin with each run, with its view. Heard with every report of a node.
-//  3. See whatever is seen, and do what the answer says.
-//  4. Wait until Sure, then ask Cause. Silence while nodes are ended on purpose, Clear or Again before what comes next.
+//  1. New; SetLocation where nodes run: host and process. AcceptReports once what nodes say is of this view.
+//  2. SetView and BeginRun with each run. NoteReport with every report of a node.
+//  3. Observe whatever is seen, and do what the Action says.
+//  4. Wait until Conclusive, then Cause. IgnoreFaults while nodes are ended on purpose; Clear or ClearIfIgnoring after.
 //
 // # What it does not promise
 //

@@ -8,7 +8,7 @@ import (
 // A Fault is something that broke: who, what, and how that is known.
 type Fault struct {
 	Component string   `json:"component"`      // node or nodes, or what is between them
-	Part      string   `json:"part,omitempty"` // of it, a stable word; empty: not known
+	Subsystem string   `json:"part,omitempty"` // of it, a stable word; empty: not known
 	What      string   `json:"what"`
 	Evidence  string   `json:"evidence"`
 	Advice    string   `json:"advice,omitempty"`   // what to do, a sentence
@@ -18,11 +18,11 @@ type Fault struct {
 	At      time.Time `json:"-"` // it was seen; zero where nobody noted it
 }
 
-// Seen is a fault of a part of a component, as the control has seen it.
-func Seen(component, part, what string) Fault {
+// SeenByControl is a fault of a part of a component, as the control has seen it.
+func SeenByControl(component, subsystem, what string) Fault {
 	return Fault{
 		Component: component,
-		Part:      part,
+		Subsystem: subsystem,
 		What:      what,
 		Evidence:  "seen by the control",
 	}
@@ -36,8 +36,8 @@ type Cause interface {
 	GetEvidence() string
 }
 
-// Told is the fault that a message tells.
-func Told(c Cause) Fault {
+// FromCause is the fault that a message tells.
+func FromCause(c Cause) Fault {
 	trouble := ""
 	if t, ok := c.(interface{ GetTrouble() string }); ok { // that of a node; a record has the advice
 		trouble = t.GetTrouble()
@@ -45,7 +45,7 @@ func Told(c Cause) Fault {
 	return Fault{
 		Trouble:   trouble,
 		Component: c.GetComponent(),
-		Part:      c.GetPart(),
+		Subsystem: c.GetPart(),
 		What:      c.GetWhat(),
 		Evidence:  c.GetEvidence(),
 	}
@@ -66,45 +66,45 @@ type Kind uint8
 
 // Kinds, the closest to the cause first.
 const (
-	Ended    Kind = iota // whoever started its process saw it end
-	Vanished             // its process has ended: nobody listens any more where it did, or another one does
-	Own                  // the component says so itself
-	Cut                  // the scheduler or a node has lost it, and goes on
-	Missing              // the control does not hear it
-	Blamed               // a node has given up, and names it
+	Ended          Kind = iota // whoever started its process saw it end
+	Vanished                   // its process has ended: nobody listens any more where it did, or another one does
+	SelfReported               // the component says so itself
+	Disconnected               // the scheduler or a node has lost it, and goes on
+	Missing                    // the control does not hear it
+	ReportedByPeer             // a node has given up, and names it
 )
 
-// over says that a process has ended.
-func (k Kind) over() bool { return k <= Vanished }
+// processEnded says that a process has ended.
+func (k Kind) processEnded() bool { return k <= Vanished }
 
 // A Sight is what somebody has seen of a component.
-type Sight struct {
+type Observation struct {
 	Fault
-	Kind   Kind
-	By     string // the node that says so; empty: the control or the scheduler
-	Closed bool   // the component has ended the link on purpose: it has given up itself
+	Kind       Kind
+	ReportedBy string // the node that says so; empty: the control or the scheduler
+	Closed     bool   // the component has ended the link on purpose: it has given up itself
 }
 
-// closer says whether a sight is closer to the cause. Of two nodes that say so themselves, the one is not whose links
+// closerThan says whether a sight is closer to the cause. Of two nodes that say so themselves, the one is not whose links
 // are down: that followed from something.
-func (x *Sight) closer(y *Sight) bool {
+func (x *Observation) closerThan(y *Observation) bool {
 	if x.Kind == y.Kind {
-		return y.Part == partLinks && x.Part != partLinks
+		return y.Subsystem == subsystemLinks && x.Subsystem != subsystemLinks
 	}
 	return x.Kind < y.Kind
 }
 
 // Parts that only a control sees fail, and those that nodes name, too, and that a cause depends on.
 const (
-	PartProcess     = "process"
-	PartService     = "node_service"
-	PartTransport   = "transport"
-	partLinks       = "links" // of a node that asks to be reset: another fault took them down
-	PartScheduler   = "scheduler"
-	PartCertificate = "certificate"
-	PartFenced      = "control" // another control has taken over
-	partInput       = "input"
-	partOutput      = "output"
-	PartData        = "data"          // of a readout unit, which others have checked
-	partConfig      = "configuration" // every unit has the same
+	SubsystemProcess     = "process"
+	SubsystemNodeService = "node_service"
+	SubsystemTransport   = "transport"
+	subsystemLinks       = "links" // of a node that asks to be reset: another fault took them down
+	SubsystemScheduler   = "scheduler"
+	SubsystemCertificate = "certificate"
+	SubsystemControl     = "control" // another control has taken over
+	subsystemInput       = "input"
+	subsystemOutput      = "output"
+	SubsystemData        = "data"          // of a readout unit, which others have checked
+	subsystemConfig      = "configuration" // every unit has the same
 )

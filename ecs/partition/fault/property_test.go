@@ -14,14 +14,14 @@ import (
 
 // play is a run in which some nodes truly break, and those say whatever they like.
 type play struct {
-	t      *rapid.T
-	core   *Core
-	units  []Unit
-	now    time.Time
-	broken map[string]bool
-	quiet  map[string]bool // they stand still now
-	struck bool
-	out    []string // lost, in order
+	t       *rapid.T
+	core    *Core
+	units   []Unit
+	now     time.Time
+	broken  map[string]bool
+	stalled map[string]bool // they stand still now
+	struck  bool
+	out     []string // lost, in order
 }
 
 // TestNobodyInnocent holds, for any set of nodes that truly break and any words of nodes that are lost or that stood
@@ -29,31 +29,31 @@ type play struct {
 func TestNobodyInnocent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := newPlay(t)
-		readers, takers := 0, 0 // that stay
+		soundReadouts, soundBuilders := 0, 0 // that stay
 		for _, u := range p.units {
 			if p.broken[u.Node] {
 				continue
 			}
 			if u.Readout {
-				readers++
+				soundReadouts++
 			} else {
-				takers++
+				soundBuilders++
 			}
 		}
-		rus := readers + count(p.broken, "r")
-		bus := takers + count(p.broken, "b")
+		rus := soundReadouts + count(p.broken, "r")
+		bus := soundBuilders + count(p.broken, "b")
 		reading := config.Loss{Least: rapid.IntRange(1, rus).Draw(t, "least readout units")}
 		builders := config.Loss{Least: rapid.IntRange(1, bus).Draw(t, "least builder units")}
-		p.core.Take(p.units, "", reading, builders)
-		p.core.Begin()
+		p.core.SetView(p.units, "", reading, builders)
+		p.core.BeginRun()
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			p.step()
 		}
-		borne := (readers == rus || reading.Bears(readers)) && (takers == bus || builders.Bears(takers))
-		if p.struck && borne {
+		tolerated := (soundReadouts == rus || reading.Bears(soundReadouts)) && (soundBuilders == bus || builders.Bears(soundBuilders))
+		if p.struck && tolerated {
 			t.Fatalf("the run ends for %v, without %v", p.core.Cause(p.now), p.out)
 		}
-		p.blamed()
+		p.checkGuilt()
 	})
 }
 
@@ -66,31 +66,31 @@ func count(names map[string]bool, of string) (n int) {
 	return n
 }
 
-// blamed checks who is at fault.
-func (p *play) blamed() {
+// checkGuilt checks who is at fault.
+func (p *play) checkGuilt() {
 	for _, x := range p.core.Losses() {
-		p.guilty(x.Component, "lost")
+		p.mustBeBroken(x.Component, "lost")
 	}
 	for _, name := range p.out {
-		p.guilty(name, "taken out")
+		p.mustBeBroken(name, "taken out")
 	}
 	if f := p.core.Cause(p.now); f != nil {
 		for name := range strings.SplitSeq(f.Component, ", ") {
 			if !strings.HasPrefix(name, "the link between") { // one end has broken: the other says so alone
-				p.guilty(name, "the cause")
+				p.mustBeBroken(name, "the cause")
 			}
 		}
 	}
 }
 
-func (p *play) guilty(name, how string) {
+func (p *play) mustBeBroken(name, how string) {
 	if !p.broken[name] {
 		p.t.Fatalf("%s is %s, and has not broken; %v have", name, how, p.broken)
 	}
 }
 
 func newPlay(t *rapid.T) *play {
-	p := &play{t: t, core: New(false), now: time.Unix(1000, 0), broken: map[string]bool{}, quiet: map[string]bool{}}
+	p := &play{t: t, core: New(false), now: time.Unix(1000, 0), broken: map[string]bool{}, stalled: map[string]bool{}}
 	rus, bus := rapid.IntRange(1, 4).Draw(t, "readout units"), rapid.IntRange(1, 4).Draw(t, "builder units")
 	for i := range rus + bus {
 		u := Unit{Node: fmt.Sprintf("r%d", i), Readout: i < rus, Builder: i >= rus}
@@ -98,7 +98,7 @@ func newPlay(t *rapid.T) *play {
 			u.Node = fmt.Sprintf("b%d", i)
 		}
 		p.units = append(p.units, u)
-		p.core.Heard(u.Node, p.now, false)
+		p.core.NoteReport(u.Node, p.now, false)
 		if rapid.Bool().Draw(t, u.Node+" breaks") {
 			p.broken[u.Node] = true
 		}
@@ -120,13 +120,13 @@ func (p *play) pick(what string, of func(name string) bool) string {
 	return rapid.SampledFrom(names).Draw(p.t, what)
 }
 
-func (p *play) see(x Sight) {
-	act, of := p.core.See(x)
+func (p *play) observe(x Observation) {
+	act, f := p.core.Observe(x)
 	switch act {
-	case Strike:
+	case EndRun:
 		p.struck = true
-	case Lose:
-		p.out = append(p.out, of.Component)
+	case LoseUnit:
+		p.out = append(p.out, f.Component)
 	default:
 	}
 }
@@ -135,58 +135,58 @@ func (p *play) see(x Sight) {
 func (p *play) step() {
 	for range 3 {
 		p.now = p.now.Add(200 * time.Millisecond)
-		p.core.Awake(p.now)
+		p.core.AwakeTime(p.now)
 	}
 	for _, u := range p.units {
-		if !p.quiet[u.Node] {
-			p.core.Heard(u.Node, p.now, false)
+		if !p.stalled[u.Node] {
+			p.core.NoteReport(u.Node, p.now, false)
 		}
 	}
 	switch rapid.IntRange(0, 3).Draw(p.t, "event") {
 	case 0:
-		p.standStill()
+		p.stall()
 	case 1:
 		p.wake()
 	case 2:
-		p.seen()
+		p.observeStalled()
 	default:
 		p.lie(p.pick("a lost node", func(name string) bool { return p.core.Lost(name) }))
 	}
 }
 
-// standStill has a node stand still, or its process end.
-func (p *play) standStill() {
+// stall has a node stand still, or its process end.
+func (p *play) stall() {
 	if name := p.pick("stands still", func(name string) bool { return p.broken[name] }); name != "" {
-		p.quiet[name] = true
+		p.stalled[name] = true
 	}
 }
 
 // wake has a node wake that stood still for some time; it may speak before anybody else does.
 func (p *play) wake() {
 	name := p.pick("wakes", func(name string) bool {
-		return p.quiet[name] && p.now.Sub(p.core.nodes[name].heard) > quiet+time.Second
+		return p.stalled[name] && p.now.Sub(p.core.nodes[name].lastReport) > silentAfter+time.Second
 	})
 	if name == "" {
 		return
 	}
-	p.quiet[name] = false
-	p.core.Heard(name, p.now, false)
+	p.stalled[name] = false
+	p.core.NoteReport(name, p.now, false)
 	p.lie(name)
 }
 
-// seen has somebody sound see a node that stands still, in one of the ways there are.
-func (p *play) seen() {
-	name := p.pick("is missed", func(name string) bool { return p.quiet[name] })
+// observeStalled has somebody sound see a node that stands still, in one of the ways there are.
+func (p *play) observeStalled() {
+	name := p.pick("is missed", func(name string) bool { return p.stalled[name] })
 	by := p.pick("by", func(name string) bool { return !p.broken[name] })
 	if name == "" {
 		return
 	}
-	x := Sight{Fault: Seen(name, PartTransport, "it is missed")}
-	x.Kind = rapid.SampledFrom([]Kind{Ended, Vanished, Cut, Missing}).Draw(p.t, "kind")
-	if x.Kind == Cut && by != "" && rapid.Bool().Draw(p.t, "by a node") {
-		x.By = by
+	x := Observation{Fault: SeenByControl(name, SubsystemTransport, "it is missed")}
+	x.Kind = rapid.SampledFrom([]Kind{Ended, Vanished, Disconnected, Missing}).Draw(p.t, "kind")
+	if x.Kind == Disconnected && by != "" && rapid.Bool().Draw(p.t, "by a node") {
+		x.ReportedBy = by
 	}
-	p.see(x)
+	p.observe(x)
 }
 
 // lie has a node say anything of anybody.
@@ -194,16 +194,16 @@ func (p *play) lie(by string) {
 	if by == "" {
 		return
 	}
-	x := Sight{By: by, Closed: rapid.Bool().Draw(p.t, "closed")}
-	x.Kind = rapid.SampledFrom([]Kind{Cut, Blamed}).Draw(p.t, "kind of lie")
+	x := Observation{ReportedBy: by, Closed: rapid.Bool().Draw(p.t, "closed")}
+	x.Kind = rapid.SampledFrom([]Kind{Disconnected, ReportedByPeer}).Draw(p.t, "kind of lie")
 	about := p.pick("about", func(string) bool { return true })
-	part := rapid.SampledFrom([]string{PartTransport, "barrier", PartScheduler, partOutput}).Draw(p.t, "part")
-	x.Fault = Seen(about, part, "it is at fault")
+	subsystem := rapid.SampledFrom([]string{SubsystemTransport, "barrier", SubsystemScheduler, subsystemOutput}).Draw(p.t, "part")
+	x.Fault = SeenByControl(about, subsystem, "it is at fault")
 	if about == by {
-		x.Kind = Own
+		x.Kind = SelfReported
 	}
-	p.see(x)
-	if p.struck && !slices.ContainsFunc(p.core.seen, func(s Sight) bool { return p.broken[s.Component] }) {
+	p.observe(x)
+	if p.struck && !slices.ContainsFunc(p.core.fatal, func(s Observation) bool { return p.broken[s.Component] }) {
 		p.t.Fatalf("%s ends the run by its word on %s", by, about)
 	}
 }

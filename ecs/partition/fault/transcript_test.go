@@ -45,16 +45,16 @@ func TestTranscripts(t *testing.T) {
 }
 
 type player struct {
-	t     *testing.T
-	core  *Core
-	units []Unit
-	loss  config.Loss
-	now   time.Time
+	t           *testing.T
+	core        *Core
+	units       []Unit
+	builderLoss config.Loss
+	now         time.Time
 
-	scheduler string
-	reading   config.Loss
-	ends      bool // the run is to
-	asleep    bool // the control stands still until the next time
+	scheduler   string
+	readoutLoss config.Loss
+	ends        bool // the run is to
+	asleep      bool // the control stands still until the next time
 }
 
 // cut is a line behind so many words.
@@ -69,15 +69,15 @@ func (p *player) say(line string, w []string) string {
 	case "decides":
 		at := slices.IndexFunc(p.units, func(u Unit) bool { return u.Node == w[1] })
 		if at < 0 {
-			p.units = append(p.units, Unit{Node: w[1], Decides: true})
+			p.units = append(p.units, Unit{Node: w[1], Decision: true})
 		} else {
-			p.units[at].Decides = true
+			p.units[at].Decision = true
 		}
 	case "begin":
-		p.core.Take(p.units, p.scheduler, p.reading, p.loss)
-		p.core.Begin()
+		p.core.SetView(p.units, p.scheduler, p.readoutLoss, p.builderLoss)
+		p.core.BeginRun()
 		p.ends = false
-		p.heard(p.core.names)
+		p.noteReports(p.core.names)
 	case "at":
 		var s float64
 		if _, err := fmt.Sscan(w[1], &s); err != nil {
@@ -85,54 +85,54 @@ func (p *player) say(line string, w []string) string {
 		}
 		at := time.Unix(1000, 0).Add(time.Duration(s * float64(time.Second)))
 		for ; p.now.Before(at) && !p.asleep; p.now = p.now.Add(200 * time.Millisecond) {
-			p.core.Awake(p.now)
+			p.core.AwakeTime(p.now)
 		}
 		p.now, p.asleep = at, false
-		p.core.Awake(p.now)
+		p.core.AwakeTime(p.now)
 	case "asleep":
 		p.asleep = true
 	case "heard":
-		p.heard(w[1:])
+		p.noteReports(w[1:])
 	case "silence":
-		p.core.Silence()
+		p.core.IgnoreFaults()
 	case "story":
-		return p.story()
+		return p.rootCause()
 	case "strays":
-		return map[bool]string{true: "it is to drop the run\n"}[p.core.Strays(w[1])]
+		return map[bool]string{true: "it is to drop the run\n"}[p.core.RetireOnce(w[1])]
 	case "exclude":
 		return complaint(p.core.Exclude(w[1]))
 	case "include":
 		return complaint(p.core.Include(w[1]))
 	case "back":
-		return complaint(p.core.ComeBack(w[1]))
+		return complaint(p.core.Readmit(w[1]))
 	case "ends":
 		p.ends = true
 	case "undo":
-		p.core.Stay(w[1])
+		p.core.RetryExclude(w[1])
 	case "leavers":
 		return p.leavers()
 	default:
-		if x := (Leaver{Asks: true}); len(w) > 1 && slices.Contains([]string{"asks", "tells", "is"}, w[1]) {
+		if x := (DepartureReport{Requested: true}); len(w) > 1 && slices.Contains([]string{"asks", "tells", "is"}, w[1]) {
 			if x.Final = w[1] == "is"; w[1] == "tells" {
-				x.Moved = uint64(transcript.Number(p.t, w[2]))
+				x.Progress = uint64(transcript.Number(p.t, w[2]))
 			}
-			return acts[p.core.Depart(w[0], x, p.ends, p.now)]
+			return acts[p.core.UpdateDeparture(w[0], x, p.ends, p.now)]
 		}
-		return p.see(line, w)
+		return p.observe(line, w)
 	}
 	return ""
 }
 
 // acts are what is to be done.
 var acts = [...]string{
-	Nothing: "",
-	Strike:  "the run ends\n",
-	Lose:    "the run goes on without it\n",
-	Exclude: "its builder unit is taken out\n",
-	Promise: "it hears that the run ends\n",
-	End:     "the run ends in good order, and it hears that\n",
-	Leave:   "it has left in good order\n",
-	GiveUp:  "it is given up\n",
+	NoAction:       "",
+	EndRun:         "the run ends\n",
+	LoseUnit:       "the run goes on without it\n",
+	ExcludeUnit:    "its builder unit is taken out\n",
+	ConfirmEnd:     "it hears that the run ends\n",
+	DrainRun:       "the run ends in good order, and it hears that\n",
+	NoteWithdrawal: "it has left in good order\n",
+	DeclareMissing: "it is given up\n",
 }
 
 func (p *player) leavers() string {
@@ -141,7 +141,7 @@ func (p *player) leavers() string {
 		if i == 0 {
 			said = ""
 		}
-		said += fmt.Sprintf("%s: left %v, lost %v\n", name, p.core.Left(name) != "", p.core.Lost(name))
+		said += fmt.Sprintf("%s: left %v, lost %v\n", name, p.core.Withdrawal(name) != "", p.core.Lost(name))
 	}
 	return said
 }
@@ -167,16 +167,16 @@ func (p *player) make(w []string) {
 	if i := slices.Index(w, "reading"); i > 0 {
 		reading = strings.Join(w[i+1:slices.Index(w, "loss")], " ")
 	}
-	if p.reading, err = config.ParseLoss(reading, rus); err != nil {
+	if p.readoutLoss, err = config.ParseLoss(reading, rus); err != nil {
 		p.t.Fatal(err)
 	}
-	if p.loss, err = config.ParseLoss(policy, max(rus, bus)); err != nil {
+	if p.builderLoss, err = config.ParseLoss(policy, max(rus, bus)); err != nil {
 		p.t.Fatal(err)
 	}
 	for i := range rus + bus {
 		u := Unit{Node: fmt.Sprintf("n%d", i), Readout: i < rus, Builder: bus == 0 || i >= rus}
 		p.units = append(p.units, u)
-		p.core.Know(u.Node, "", fmt.Sprint(1000+i))
+		p.core.SetLocation(u.Node, "", fmt.Sprint(1000+i))
 	}
 	if i := slices.Index(w, "tagnet"); i >= 0 {
 		p.scheduler = w[i+1]
@@ -190,63 +190,63 @@ func (p *player) make(w []string) {
 			}
 		}
 		for j, u := range p.units {
-			p.core.Know(u.Node, hosts[min(j, len(hosts)-1)], "")
+			p.core.SetLocation(u.Node, hosts[min(j, len(hosts)-1)], "")
 		}
 	}
 }
 
-func (p *player) heard(names []string) {
+func (p *player) noteReports(names []string) {
 	for _, name := range names {
-		p.core.Heard(name, p.now, false)
+		p.core.NoteReport(name, p.now, false)
 	}
 }
 
-// see has the core see something.
-func (p *player) see(line string, w []string) string {
-	x := Sight{Fault: Fault{Evidence: "seen by the control"}}
+// observe has the core see something.
+func (p *player) observe(line string, w []string) string {
+	x := Observation{Fault: Fault{Evidence: "seen by the control"}}
 	switch {
 	case w[0] == "ended":
-		x.Kind, x.Component, x.Part, x.What = Ended, w[1], PartProcess, "its process "+cut(line, 2)
+		x.Kind, x.Component, x.Subsystem, x.What = Ended, w[1], SubsystemProcess, "its process "+cut(line, 2)
 	case w[0] == "vanished":
-		x.Kind, x.Component, x.Part, x.What = Vanished, w[1], PartProcess, cut(line, 2)
+		x.Kind, x.Component, x.Subsystem, x.What = Vanished, w[1], SubsystemProcess, cut(line, 2)
 	case w[0] == "missing":
-		x.Kind, x.Component, x.Part, x.What = Missing, w[1], PartService, cut(line, 2)
+		x.Kind, x.Component, x.Subsystem, x.What = Missing, w[1], SubsystemNodeService, cut(line, 2)
 	case w[0] == "scheduler":
-		x.Kind, x.Component, x.Part, x.What = Cut, w[2], w[3], cut(line, 4)
+		x.Kind, x.Component, x.Subsystem, x.What = Disconnected, w[2], w[3], cut(line, 4)
 		x.Evidence = "seen by the scheduler"
 	case w[0] == "control":
-		x.Kind, x.Component, x.Part, x.What = Own, "control", w[2], cut(line, 3)
+		x.Kind, x.Component, x.Subsystem, x.What = SelfReported, "control", w[2], cut(line, 3)
 	case w[1] == "finds":
-		x.Kind, x.By, x.Component, x.Part, x.What = Own, w[0], w[2], PartData, cut(line, 3)
+		x.Kind, x.ReportedBy, x.Component, x.Subsystem, x.What = SelfReported, w[0], w[2], SubsystemData, cut(line, 3)
 		x.Evidence = "seen by " + w[0]
 	case w[1] == "lost":
-		x.Kind, x.By, x.Component, x.Part = Cut, w[0], w[2], PartTransport
+		x.Kind, x.ReportedBy, x.Component, x.Subsystem = Disconnected, w[0], w[2], SubsystemTransport
 		x.What, x.Evidence = "the link of "+w[0]+" to it is down", "seen by "+w[0]
 	case w[1] == "says":
-		x.Kind, x.By, x.Component, x.Part, x.What = Blamed, w[0], w[2], w[3], cut(line, 4)
-		x.Part, x.Trouble, _ = strings.Cut(x.Part, "/")
+		x.Kind, x.ReportedBy, x.Component, x.Subsystem, x.What = ReportedByPeer, w[0], w[2], w[3], cut(line, 4)
+		x.Subsystem, x.Trouble, _ = strings.Cut(x.Subsystem, "/")
 		x.Closed, x.Evidence = w[4] == "closed", "seen by "+w[0]
-		if x.Component == x.By {
-			x.Kind = Own
+		if x.Component == x.ReportedBy {
+			x.Kind = SelfReported
 		}
 	default:
 		return "not understood\n"
 	}
-	act, _ := p.core.See(x)
+	act, _ := p.core.Observe(x)
 	return acts[act]
 }
 
-func (p *player) story() string {
+func (p *player) rootCause() string {
 	var b strings.Builder
-	tell := func(f Fault) {
+	write := func(f Fault) {
 		fmt.Fprintf(&b, "%s.\n   %s\n", f.Sentence(), f.Advice)
 	}
 	for _, f := range p.core.Losses() {
 		b.WriteString("without ")
-		tell(f)
+		write(f)
 	}
 	if f := p.core.Cause(p.now); f != nil {
-		tell(*f)
+		write(*f)
 	}
 	if b.Len() == 0 {
 		return "nothing has broken\n"

@@ -6,8 +6,8 @@
 //
 // # What the caller must do, in order
 //
-//  1. New with what the viewer asked for, and Rate for what each builder unit is to be asked for.
-//  2. Begin when the stream of a builder unit begins, Take for each of its messages, End when it ends, with the reason.
+//  1. New with what the viewer asked for, and PerBuilderRate for what each builder unit is to be asked for.
+//  2. BeginStream when a builder unit's stream begins, Add for each of its messages, EndStream when it ends, and why.
 //  3. Next once in a while, for the message that the viewer gets.
 //
 // It does not promise an order among builder units.

@@ -13,17 +13,17 @@ import (
 
 // Bounds.
 const (
-	// mostBytes is what waits for the viewer between two messages, about.
-	mostBytes = 16 << 20
-	// quiet is after how long a message without events is sent.
-	quiet = time.Second
+	// maxPendingBytes is what waits for the viewer between two messages, about.
+	maxPendingBytes = 16 << 20
+	// heartbeatInterval is after how long a message without events is sent.
+	heartbeatInterval = time.Second
 )
 
-// Merge is the core. It is for one goroutine at a time.
-type Merge struct {
+// Merger is the core. It is for one goroutine at a time.
+type Merger struct {
 	bucket   selection.Bucket
 	open     map[string]*tapv1.Samples // counts of the streams that are open, by node
-	over     tapv1.Samples             // counts of those that have ended
+	ended    tapv1.Samples             // counts of those that have ended
 	dropped  uint64                    // events that had no room here
 	problems map[string]string         // by node
 	pending  []*tapv1.Sample
@@ -33,8 +33,8 @@ type Merge struct {
 }
 
 // New makes one for a viewer who asked for that.
-func New(sel selection.Selection, now time.Time) *Merge {
-	return &Merge{
+func New(sel selection.Selection, now time.Time) *Merger {
+	return &Merger{
 		bucket:   sel.Bucket(now),
 		open:     map[string]*tapv1.Samples{},
 		problems: map[string]string{},
@@ -42,21 +42,23 @@ func New(sel selection.Selection, now time.Time) *Merge {
 	}
 }
 
-// Rate is what each of so many builder units is asked for: a quarter more than its part, since they do not build by
+// PerBuilderRate is what each of so many builder units is asked for: a quarter more than its part, since they do not build by
 // turns exactly.
-func Rate(rate float64, builders int) float64 { return min(rate, 1.25*rate/float64(max(1, builders))) }
+func PerBuilderRate(rate float64, builders int) float64 {
+	return min(rate, 1.25*rate/float64(max(1, builders)))
+}
 
-// Begin takes that the stream of a node is asked for.
-func (m *Merge) Begin(node string) {
-	m.End(node, "")
+// BeginStream takes that the stream of a node is asked for.
+func (m *Merger) BeginStream(node string) {
+	m.EndStream(node, "")
 	m.open[node] = &tapv1.Samples{}
 	m.changed = true
 }
 
-// End takes that it has ended, and why; an empty reason is that it was not wanted any more.
-func (m *Merge) End(node, why string) {
+// EndStream takes that it has ended, and why; an empty reason is that it was not wanted any more.
+func (m *Merger) EndStream(node, why string) {
 	if last, is := m.open[node]; is {
-		add(&m.over, last)
+		addCounts(&m.ended, last)
 		delete(m.open, node)
 		m.changed = true
 	}
@@ -67,11 +69,11 @@ func (m *Merge) End(node, why string) {
 	}
 }
 
-// Lose counts events of a message that nobody had time to take.
-func (m *Merge) Lose(events int) { m.dropped += uint64(events) }
+// CountDropped counts events of a message that nobody had time to take.
+func (m *Merger) CountDropped(events int) { m.dropped += uint64(events) }
 
-// Take takes a message of a node. Events beyond the rate are let go.
-func (m *Merge) Take(now time.Time, node string, s *tapv1.Samples) {
+// Add takes a message of a node. Events beyond the rate are let go.
+func (m *Merger) Add(now time.Time, node string, s *tapv1.Samples) {
 	if m.open[node] == nil {
 		return // of a stream that is over
 	}
@@ -79,13 +81,13 @@ func (m *Merge) Take(now time.Time, node string, s *tapv1.Samples) {
 		delete(m.problems, node)
 		m.changed = true
 	}
-	m.open[node] = counts(s)
+	m.open[node] = countsOnly(s)
 	for i, e := range s.GetEvents() {
 		if !m.bucket.HasTokens(now, 1) {
 			return
 		}
 		size := proto.Size(e)
-		if m.bytes > 0 && m.bytes+size > mostBytes {
+		if m.bytes > 0 && m.bytes+size > maxPendingBytes {
 			m.dropped += uint64(len(s.GetEvents()) - i)
 			return
 		}
@@ -95,13 +97,13 @@ func (m *Merge) Take(now time.Time, node string, s *tapv1.Samples) {
 }
 
 // Next is the message for the viewer; nil if there is nothing to say yet.
-func (m *Merge) Next(now time.Time) *tapv1.Samples {
-	if len(m.pending) == 0 && !m.changed && now.Sub(m.sent) < quiet {
+func (m *Merger) Next(now time.Time) *tapv1.Samples {
+	if len(m.pending) == 0 && !m.changed && now.Sub(m.sent) < heartbeatInterval {
 		return nil
 	}
-	out := counts(&m.over)
+	out := countsOnly(&m.ended)
 	for _, s := range m.open {
-		add(out, s)
+		addCounts(out, s)
 	}
 	out.Events, out.Dropped, out.Builders = m.pending, out.GetDropped()+m.dropped, uint32(len(m.open))
 	for _, node := range slices.Sorted(maps.Keys(m.problems)) {
@@ -111,8 +113,8 @@ func (m *Merge) Next(now time.Time) *tapv1.Samples {
 	return out
 }
 
-// counts is the counts of a message alone.
-func counts(s *tapv1.Samples) *tapv1.Samples {
+// countsOnly is the counts of a message alone.
+func countsOnly(s *tapv1.Samples) *tapv1.Samples {
 	return &tapv1.Samples{
 		Built:      s.GetBuilt(),
 		Dropped:    s.GetDropped(),
@@ -121,8 +123,8 @@ func counts(s *tapv1.Samples) *tapv1.Samples {
 	}
 }
 
-// add adds counts.
-func add(to, s *tapv1.Samples) {
+// addCounts adds counts.
+func addCounts(to, s *tapv1.Samples) {
 	to.Built += s.GetBuilt()
 	to.Dropped += s.GetDropped()
 	to.Passed += s.GetPassed()

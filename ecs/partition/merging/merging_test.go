@@ -16,7 +16,7 @@ import (
 
 var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
-func merge(t must.TB, spec selection.Spec) *merging.Merge {
+func merge(t must.TB, spec selection.Spec) *merging.Merger {
 	sel, err := selection.Parse(spec)
 	must.OK(t, err)
 	return merging.New(sel, noon)
@@ -42,10 +42,10 @@ func TestMerge(t *testing.T) {
 	}
 	next(&tapv1.Samples{}) // nobody is there: the viewer is told at once
 	next(nil)
-	m.Begin("n0")
-	m.Begin("n1")
-	m.Take(now, "n0", samples(10, 3, 4))
-	m.Take(now, "n1", samples(20, 7))
+	m.BeginStream("n0")
+	m.BeginStream("n1")
+	m.Add(now, "n0", samples(10, 3, 4))
+	m.Add(now, "n1", samples(20, 7))
 	next(&tapv1.Samples{
 		Events:   samples(0, 3, 4, 7).Events,
 		Built:    30,
@@ -54,20 +54,20 @@ func TestMerge(t *testing.T) {
 	})
 	now = now.Add(time.Second)
 	next(&tapv1.Samples{Built: 30, Dropped: 2, Builders: 2}) // it is quiet
-	m.End("n1", "its process has ended")
-	m.Take(now, "n1", samples(99, 99)) // of a stream that is over
+	m.EndStream("n1", "its process has ended")
+	m.Add(now, "n1", samples(99, 99)) // of a stream that is over
 	next(&tapv1.Samples{
 		Built:    30,
 		Dropped:  2,
 		Builders: 1,
 		Problems: []string{"n1: its process has ended"},
 	})
-	m.Begin("n1")
-	m.Take(now, "n1", samples(5))
-	m.Lose(3)
+	m.BeginStream("n1")
+	m.Add(now, "n1", samples(5))
+	m.CountDropped(3)
 	next(&tapv1.Samples{Built: 35, Dropped: 6, Builders: 2})
-	m.End("n0", "")
-	m.End("n1", "")
+	m.EndStream("n0", "")
+	m.EndStream("n1", "")
 	next(&tapv1.Samples{Built: 35, Dropped: 6})
 	next(nil)
 }
@@ -78,19 +78,19 @@ func TestTheRateOfAllHolds(t *testing.T) {
 		rate := rapid.Float64Range(0.5, 1000).Draw(t, "rate")
 		m := merge(t, selection.Spec{Rate: rate})
 		for _, n := range []string{"a", "b", "c"} {
-			m.Begin(n)
+			m.BeginStream(n)
 		}
 		now, shown := noon, 0
 		for range rapid.IntRange(1, 100).Draw(t, "messages") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 300).Draw(t, "ms")) * time.Millisecond)
 			node := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "node")
-			m.Take(now, node, samples(0, make([]uint64, rapid.IntRange(0, 200).Draw(t, "events"))...))
+			m.Add(now, node, samples(0, make([]uint64, rapid.IntRange(0, 200).Draw(t, "events"))...))
 			shown += len(m.Next(now).GetEvents())
 		}
 		if most := 1 + rate*now.Sub(noon).Seconds(); float64(shown) > most+1e-6 {
 			t.Fatalf("%d events in %v, %g are the most", shown, now.Sub(noon), most)
 		}
-		if one, all := merging.Rate(rate, 1), 3*merging.Rate(rate, 3); one != rate || all < rate || all > 1.26*rate {
+		if one, all := merging.PerBuilderRate(rate, 1), 3*merging.PerBuilderRate(rate, 3); one != rate || all < rate || all > 1.26*rate {
 			t.Fatalf("of %g, one builder unit is asked for %g, three for %g", rate, one, all)
 		}
 	})
@@ -99,10 +99,10 @@ func TestTheRateOfAllHolds(t *testing.T) {
 // TestWhatWaitsIsBounded holds the bytes that wait for a viewer who is not sent anything.
 func TestWhatWaitsIsBounded(t *testing.T) {
 	m := merge(t, selection.Spec{Share: 1})
-	m.Begin("n0")
+	m.BeginStream("n0")
 	large := &tapv1.Sample{Fragments: []*tapv1.Fragment{{Data: make([]byte, 1<<20)}}}
 	for range 30 {
-		m.Take(noon, "n0", &tapv1.Samples{Events: []*tapv1.Sample{large}})
+		m.Add(noon, "n0", &tapv1.Samples{Events: []*tapv1.Sample{large}})
 	}
 	if s := m.Next(noon); len(s.GetEvents()) != 15 || s.GetDropped() != 15 {
 		t.Errorf("%d events, %d dropped", len(s.GetEvents()), s.GetDropped())

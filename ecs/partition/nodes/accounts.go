@@ -21,7 +21,7 @@ func (c Check) String() string {
 	return fmt.Sprintf("%s: %d ≠ %d", c.Name, c.Left, c.Right)
 }
 
-func eq(name string, left, right uint64) Check {
+func newCheck(name string, left, right uint64) Check {
 	return Check{
 		Name:  name,
 		Left:  left,
@@ -30,12 +30,12 @@ func eq(name string, left, right uint64) Check {
 	}
 }
 
-// ledger is the scheduler's share of the accounts: every event has one outcome, however the run ended.
-func ledger(r *Report, reg *tagnet.Registers) []Check {
+// schedulerChecks is the scheduler's share of the accounts: every event has one outcome, however the run ended.
+func schedulerChecks(r *Report, reg *tagnet.Registers) []Check {
 	c := reg.GetCounters()
 	out := []Check{
-		r.outcomes(),
-		eq("MEPs issued = built + incomplete + discarded + rejected + abandoned", c.GetIssued(),
+		r.outcomesCheck(),
+		newCheck("MEPs issued = built + incomplete + discarded + rejected + abandoned", c.GetIssued(),
 			c.GetBuilt()+c.GetIncomplete()+c.GetDiscarded()+c.GetRejected()+c.GetAbandoned()),
 	}
 	if len(reg.GetGroups()) > 0 {
@@ -45,85 +45,85 @@ func ledger(r *Report, reg *tagnet.Registers) []Check {
 				full++
 			}
 		}
-		out = append(out, eq("groups that ever had two running events", full, 0))
+		out = append(out, newCheck("groups that ever had two running events", full, 0))
 	}
 	return out
 }
 
-// outcomesCheck is the name of the check that every event has one outcome.
-const outcomesCheck = "events triggered = built + incomplete + discarded + rejected + abandoned"
+// outcomesCheckName is the name of the check that every event has one outcome.
+const outcomesCheckName = "events triggered = built + incomplete + discarded + rejected + abandoned"
 
-// outcomes is that check.
-func (r *Report) outcomes() Check {
-	return eq(outcomesCheck, r.EventsTriggered,
+// outcomesCheck is that check.
+func (r *Report) outcomesCheck() Check {
+	return newCheck(outcomesCheckName, r.EventsTriggered,
 		r.EventsBuilt+r.EventsIncomplete+r.EventsDiscarded+r.EventsRejected+r.EventsAbandoned)
 }
 
-// checks closes the other accounts (architecture, "Invariants"). Left and right sides are counted by different parts of
+// unitChecks closes the other accounts (architecture, "Invariants"). Left and right sides are counted by different parts of
 // the system. They hold for a run that was drained; one that was given up leaves writes under way, and a dead node's
 // last figures are lost. What cannot be checked since a builder unit was excluded or lost is left out, and
 // Report.NotChecked says so.
-func checks(r *Report, reg *tagnet.Registers, sums map[string]uint64) []Check {
-	sources := r.width()
+func unitChecks(r *Report, reg *tagnet.Registers, sums map[string]uint64) []Check {
+	sources := r.sourceCount()
 	c := reg.GetCounters()
-	b := newBooks(r, reg, sums)
+	b := newAccountSums(r, reg, sums)
 	r.NotChecked = b.notChecked()
-	here := b.here // what the nodes tell that are not lost
-	reading := uint64(r.RUs - len(b.gone))
+	here := b.presentCounts // what the nodes tell that are not lost
+	reading := uint64(r.RUs - len(b.excludedRUs))
 	open := here["link.tx_used"] + here["ru.open"] + here["ru.left_writes"]
 	open -= min(open, here["bu.result_writes_left"]) // to a decision unit that stood still as the run ended
 	out := []Check{
-		eq("MEPs built, by the scheduler = by the builder units", b.ledger.GetBuilt(), b.there["bu.meps_built"]),
-		eq("MEPs discarded, by the scheduler = by the builder units", b.ledger.GetDiscarded(), b.there["bu.meps_discarded"]),
-		b.mfps(c, sources, sums[sumAhead]),
-		eq("MFPs of rejected MEPs = placed + never asked for", b.ledger.GetRejected()*sources,
-			b.there["bu.mfps_rejected"]+b.there["bu.mfps_unasked"]),
-		eq("tokens that came = MEPs issued, to every readout unit", b.reading["ru.tokens"],
+		newCheck("MEPs built, by the scheduler = by the builder units", b.schedulerCounts.GetBuilt(), b.builderCounts["bu.meps_built"]),
+		newCheck("MEPs discarded, by the scheduler = by the builder units", b.schedulerCounts.GetDiscarded(), b.builderCounts["bu.meps_discarded"]),
+		b.mfpsCheck(c, sources, sums[sumAhead]),
+		newCheck("MFPs of rejected MEPs = placed + never asked for", b.schedulerCounts.GetRejected()*sources,
+			b.builderCounts["bu.mfps_rejected"]+b.builderCounts["bu.mfps_unasked"]),
+		newCheck("tokens that came = MEPs issued, to every readout unit", b.readoutCounts["ru.tokens"],
 			(c.GetIssued()+c.GetReissued())*reading),
-		eq("writes completed + never asked for + withdrawn = tokens",
-			b.reading["ru.writes"]+b.reading["ru.unasked"]+b.reading["ru.withdrawn"], b.reading["ru.tokens"]),
-		eq("open transactions and transfers", open, 0),
-		eq("messages, writes and feedback refused", here["node.bad_signals"]+here["node.writes_refused"]+
+		newCheck("writes completed + never asked for + withdrawn = tokens",
+			b.readoutCounts["ru.writes"]+b.readoutCounts["ru.unasked"]+b.readoutCounts["ru.withdrawn"], b.readoutCounts["ru.tokens"]),
+		newCheck("open transactions and transfers", open, 0),
+		newCheck("messages, writes and feedback refused", here["node.bad_signals"]+here["node.writes_refused"]+
 			here["node.malformed"]+
-			here["bu.strays"]+here["bu.rejected"]+here["bu.announce_refused"]+here["dec.messages_refused"]+refusals(c), 0),
+			here["bu.strays"]+here["bu.rejected"]+here["bu.announce_refused"]+here["dec.messages_refused"]+refusalCount(c), 0),
 	}
-	if len(b.out) == 0 && len(b.gone) == 0 {
-		out = append(out, eq("tokens never asked for, by the readout units = by the builder units", sums["ru.unasked"],
+	if len(b.excludedBUs) == 0 && len(b.excludedRUs) == 0 {
+		out = append(out, newCheck("tokens never asked for, by the readout units = by the builder units", sums["ru.unasked"],
 			sums["bu.unasked"]))
 	}
-	out = append(out, r.decided(b, reg, sums)...)
-	if len(b.lost) == 0 && len(b.gone) == 0 && !r.decisionsLost() {
+	out = append(out, r.decisionChecks(b, reg, sums)...)
+	if len(b.lostBUs) == 0 && len(b.excludedRUs) == 0 && !r.decisionsLost() {
 		out = append(out,
-			eq("bytes written = bytes placed", sums["ru.bytes_written"]+resultBytes*sums["bu.results_sent"],
+			newCheck("bytes written = bytes placed", sums["ru.bytes_written"]+resultBytes*sums["bu.results_sent"],
 				sums["link.bytes_placed"]),
-			eq("distinct chunks sent = chunks placed", r.ChunksSent-r.ChunksResent, r.ChunksPlaced))
+			newCheck("distinct chunks sent = chunks placed", r.ChunksSent-r.ChunksResent, r.ChunksPlaced))
 	}
 	if g := c.GetTags(); g != nil {
 		out = append(out,
-			eq("tags launched = returned, none in the ring", g.GetLaunched(), g.GetReturned()),
-			eq("tags launched = MEPs issued, for every attempt", g.GetLaunched()+g.GetDropped(), c.GetIssued()+c.GetReissued()))
+			newCheck("tags launched = returned, none in the ring", g.GetLaunched(), g.GetReturned()),
+			newCheck("tags launched = MEPs issued, for every attempt", g.GetLaunched()+g.GetDropped(), c.GetIssued()+c.GetReissued()))
 	}
-	if b.filtered() {
+	if b.comparesFilter() {
 		out = append(out, r.filterChecks()...)
 	}
-	if b.buffered() {
-		out = append(out, eq(exactCheck, r.EventsBuilt, r.OutputEvents))
+	if b.comparesOutput() {
+		out = append(out, newCheck(exactCheckName, r.EventsBuilt, r.OutputEvents))
 		out = append(out, r.streamChecks()...)
 	}
 	return out
 }
 
-// width is the number of sources of all readout units.
-func (r *Report) width() (sources uint64) {
+// sourceCount is the number of sources of all readout units.
+func (r *Report) sourceCount() (sources uint64) {
 	for _, n := range r.Division {
 		sources += uint64(n)
 	}
 	return sources + uint64(r.RUs)*uint64(r.Streams)
 }
 
-// refusals is how often the scheduler was told what cannot be: feedback, watermarks, tags. A command that came at the
+// refusalCount is how often the scheduler was told what cannot be: feedback, watermarks, tags. A command that came at the
 // wrong time is none.
-func refusals(c *tagnet.Counters) (n uint64) {
+func refusalCount(c *tagnet.Counters) (n uint64) {
 	for why, times := range c.GetRefused() {
 		if tagnet.Reason(why) != tagnet.NotNow {
 			n += times

@@ -53,7 +53,7 @@ func failing(checks []Check) (names []string) {
 
 func TestAccountsBalance(t *testing.T) {
 	r, reg, sums := balanced()
-	all := append(ledger(r, reg), checks(r, reg, sums)...)
+	all := append(schedulerChecks(r, reg), unitChecks(r, reg, sums)...)
 	if bad := failing(all); bad != nil {
 		t.Errorf("do not balance: %v", bad)
 	}
@@ -99,7 +99,7 @@ func TestAccountsFindWhatIsOff(t *testing.T) {
 	} {
 		r, reg, sums := balanced()
 		off.by(figures{r, reg, sums})
-		bad := failing(append(ledger(r, reg), checks(r, reg, sums)...))
+		bad := failing(append(schedulerChecks(r, reg), unitChecks(r, reg, sums)...))
 		if !slices.ContainsFunc(bad, func(s string) bool { return strings.HasPrefix(s, off.check) }) {
 			t.Errorf("%s: found by %v, not by %q", name, bad, off.check)
 		}
@@ -111,11 +111,11 @@ func TestAccountsFindWhatIsOff(t *testing.T) {
 func TestAccountsWithResultsUnderWay(t *testing.T) {
 	r, reg, sums := balanced()
 	sums["link.tx_used"], sums["bu.result_writes_left"] = 8, 8
-	if bad := failing(checks(r, reg, sums)); len(bad) > 0 {
+	if bad := failing(unitChecks(r, reg, sums)); len(bad) > 0 {
 		t.Errorf("writes of results: %v", bad)
 	}
 	sums["link.tx_used"]++
-	if bad := failing(checks(r, reg, sums)); len(bad) != 1 || !strings.HasPrefix(bad[0], "open transactions") {
+	if bad := failing(unitChecks(r, reg, sums)); len(bad) != 1 || !strings.HasPrefix(bad[0], "open transactions") {
 		t.Errorf("one more: %v", bad)
 	}
 }
@@ -127,12 +127,12 @@ func TestAccountsWithOtherOutcomes(t *testing.T) {
 	r.EventsTriggered, r.EventsIncomplete, r.EventsAbandoned = 1200, 100, 100
 	r.MFPsRead += 12
 	sums["ru.tokens"], sums["ru.writes"] = 24, 24
-	if bad := failing(append(ledger(r, reg), checks(r, reg, sums)...)); bad != nil {
+	if bad := failing(append(schedulerChecks(r, reg), unitChecks(r, reg, sums)...)); bad != nil {
 		t.Errorf("do not balance: %v", bad)
 	}
 	// Nothing is said of an output where there is none.
 	r.Output, r.OutputEvents = "", 0
-	if bad := failing(checks(r, reg, sums)); bad != nil {
+	if bad := failing(unitChecks(r, reg, sums)); bad != nil {
 		t.Errorf("without output: %v", bad)
 	}
 }
@@ -145,15 +145,15 @@ func TestAccountsWithRejectedMEPs(t *testing.T) {
 	r.MFPsRead += 6
 	sums["bu.mfps_rejected"], sums["bu.mfps_unasked"] = 3, 3
 	sums["ru.tokens"], sums["ru.writes"], sums["ru.unasked"], sums["bu.unasked"] = 22, 21, 1, 1
-	if bad := failing(append(ledger(r, reg), checks(r, reg, sums)...)); bad != nil {
+	if bad := failing(append(schedulerChecks(r, reg), unitChecks(r, reg, sums)...)); bad != nil {
 		t.Errorf("do not balance: %v", bad)
 	}
 	r.Filter = &Filter{ByRegion: true, Accepted: 990, TimedOut: 10, Rejected: 100, Region: 100}
-	if bad := failing(checks(r, reg, sums)); bad != nil {
+	if bad := failing(unitChecks(r, reg, sums)); bad != nil {
 		t.Errorf("with a filter that judged regions: %v", bad)
 	}
 	r.Filter.Region, r.Filter.Rejected = 99, 99
-	bad := failing(checks(r, reg, sums))
+	bad := failing(unitChecks(r, reg, sums))
 	if len(bad) != 1 || !strings.HasPrefix(bad[0], "events rejected by their region") {
 		t.Errorf("a rejection that the filter does not know of is found by %v", bad)
 	}
@@ -194,12 +194,12 @@ func withdrawn(lost bool) (*Report, *tagnet.Registers, map[string]uint64) {
 	return r, reg, sums
 }
 
-// Where a builder unit was excluded the scheduler's ledger stands for its figures; what a lost one had is not checked,
+// Where a builder unit was excluded the scheduler's accounts stand for its figures; what a lost one had is not checked,
 // and that is said.
 func TestAccountsWithoutABuilder(t *testing.T) {
 	r, reg, sums := withdrawn(false)
 	reg.Counters.Refused[tagnet.NotNow] = 3 // somebody was impatient
-	all := checks(r, reg, sums)
+	all := unitChecks(r, reg, sums)
 	if bad := failing(all); bad != nil || len(all) != 10 || len(r.NotChecked) != 2 ||
 		!strings.Contains(r.NotChecked[0], "n1") {
 		t.Errorf("%v do not balance of %d; %q", bad, len(all), r.NotChecked)
@@ -207,7 +207,7 @@ func TestAccountsWithoutABuilder(t *testing.T) {
 	r, reg, sums = withdrawn(true)
 	r.Counters[1].Counters["link.tx_used"] = 1 // as it was when it was last heard of
 	sums["link.bytes_placed"]--
-	all = checks(r, reg, sums)
+	all = unitChecks(r, reg, sums)
 	if bad := failing(all); bad != nil || len(all) != 8 || len(r.NotChecked) != 3 ||
 		!strings.Contains(r.NotChecked[2], "bytes") {
 		t.Errorf("lost: %v do not balance of %d; %q", bad, len(all), r.NotChecked)
@@ -221,7 +221,7 @@ func TestAccountsWithoutABuilder(t *testing.T) {
 	} {
 		r, reg, sums = withdrawn(true)
 		off()
-		if bad := failing(checks(r, reg, sums)); bad == nil {
+		if bad := failing(unitChecks(r, reg, sums)); bad == nil {
 			t.Errorf("%s is not found", name)
 		}
 	}
@@ -241,7 +241,7 @@ func TestAccountsWithoutAReadoutUnit(t *testing.T) {
 		return r, reg, sums
 	}
 	r, reg, sums := gone()
-	all := checks(r, reg, sums)
+	all := unitChecks(r, reg, sums)
 	if bad := failing(all); bad != nil || len(r.NotChecked) != 1 || !strings.Contains(r.NotChecked[0], "n1") {
 		t.Errorf("%v do not balance of %d; %q", bad, len(all), r.NotChecked)
 	}
@@ -253,7 +253,7 @@ func TestAccountsWithoutAReadoutUnit(t *testing.T) {
 	} {
 		r, reg, sums = gone()
 		off()
-		if bad := failing(checks(r, reg, sums)); bad == nil {
+		if bad := failing(unitChecks(r, reg, sums)); bad == nil {
 			t.Errorf("%s is not found", name)
 		}
 	}
@@ -280,14 +280,14 @@ func TestAccountsReachTheFiles(t *testing.T) {
 }
 
 // Where the scheduler is lost the files say what was built.
-func TestFilesAreBelieved(t *testing.T) {
+func TestFilesAreTrusted(t *testing.T) {
 	r := &Report{
 		EventsTriggered:  1000,
 		EventsBuilt:      500,
 		MEPsBuilt:        5,
 		EventsIncomplete: 100,
 	}
-	r.believe(9, 900, 1400)
+	r.reconcileFigures(9, 900, 1400)
 	if r.EventsTriggered != 1400 || r.EventsBuilt != 900 || r.MEPsBuilt != 9 || r.EventsAbandoned != 400 {
 		t.Errorf("%+v", r)
 	}
@@ -297,7 +297,7 @@ func TestFilesAreBelieved(t *testing.T) {
 		MEPsBuilt:       9,
 		EventsAbandoned: 100,
 	}
-	r.believe(8, 800, 900)
+	r.reconcileFigures(8, 800, 900)
 	if r.EventsTriggered != 1000 || r.EventsBuilt != 900 || r.MEPsBuilt != 9 || r.EventsAbandoned != 100 {
 		t.Errorf("fewer in the files than were reported is not to be hidden: %+v", r)
 	}
@@ -307,7 +307,7 @@ func TestFilesAreBelieved(t *testing.T) {
 		EventsDiscarded: 200,
 		EventsAbandoned: 100,
 	}
-	r.believe(11, 1100, 1100)
+	r.reconcileFigures(11, 1100, 1100)
 	if r.EventsTriggered != 1300 || r.EventsBuilt != 1100 || r.EventsAbandoned != 0 {
 		t.Errorf("what was triggered since then and built is not counted: %+v", r)
 	}

@@ -18,26 +18,26 @@ type BuilderShare struct {
 	SuspendedUs uint64 `json:"suspended_us"`
 }
 
-// builders fills the field of the report that tells of each builder unit, in the order of the view.
-func (r *Run) builders(out *Report, bus []*tagnet.BURegister) {
+// fillBuilders fills the field of the report that tells of each builder unit, in the order of the view.
+func (r *Run) fillBuilders(out *Report, bus []*tagnet.BURegister) {
 	out.Builders = []BuilderShare{}
 	for _, n := range r.nodes {
-		i := int(n.view.GetBuIndex())
-		if !n.view.GetBuilder() || i >= len(bus) {
+		i := int(n.firstEntry.GetBuIndex())
+		if !n.firstEntry.GetBuilder() || i >= len(bus) {
 			continue
 		}
-		c, told := bus[i].GetCounters(), n.latest().GetCounters()
+		c, counters := bus[i].GetCounters(), n.latestReport().GetCounters()
 		b := BuilderShare{
 			BU:          i,
 			Node:        n.name,
 			MEPs:        c.GetBuilt(),
 			Events:      c.GetEventsBuilt(),
-			Bytes:       told["bu.bytes_built"],
+			Bytes:       counters["bu.bytes_built"],
 			Discarded:   c.GetDiscarded(),
 			Skips:       c.GetSkips(),
 			LeftBehind:  c.GetLeftBehind(),
-			Suspensions: told["bu.suspensions"],
-			SuspendedUs: told["bu.suspended_us"],
+			Suspensions: counters["bu.suspensions"],
+			SuspendedUs: counters["bu.suspended_us"],
 		}
 		if out.RateS > 0 {
 			b.RateHz = float64(b.Events) / out.RateS

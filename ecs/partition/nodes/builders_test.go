@@ -13,14 +13,14 @@ import (
 // share.
 func TestBuilderShares(t *testing.T) {
 	r := &Run{Crew: &Crew{nodes: []*member{
-		{name: "n0", view: &nodev1.Member{Readout: true}},
-		{name: "n1", view: &nodev1.Member{Builder: true}, report: &nodev1.Report{Counters: map[string]uint64{
+		{name: "n0", firstEntry: &nodev1.Member{Readout: true}},
+		{name: "n1", firstEntry: &nodev1.Member{Builder: true}, report: &nodev1.Report{Counters: map[string]uint64{
 			"bu.bytes_built": 999, "bu.suspensions": 2, "bu.suspended_us": 2000,
 		}}},
-		{name: "n2", view: &nodev1.Member{Builder: true, BuIndex: 1}},
+		{name: "n2", firstEntry: &nodev1.Member{Builder: true, BuIndex: 1}},
 	}}}
 	got := Report{RateS: 2}
-	r.builders(&got, []*tagnet.BURegister{
+	r.fillBuilders(&got, []*tagnet.BURegister{
 		{Counters: &tagnet.BUCounters{
 			Built:       3,
 			EventsBuilt: 30,
@@ -37,7 +37,7 @@ func TestBuilderShares(t *testing.T) {
 	if d := cmp.Diff(want, got.Builders); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}
-	r.builders(&got, nil) // the run never began
+	r.fillBuilders(&got, nil) // the run never began
 	if len(got.Builders) != 0 {
 		t.Errorf("shares of a run that never began: %v", got.Builders)
 	}

@@ -17,12 +17,12 @@ func TestCarried(t *testing.T) {
 		{"local+quic-go", "quic-go", map[string]uint64{"link.links_quic_go": 2}, "local+quic-go: 0 local, 1 quic-go"},
 		{"auto", "stream", nil, "auto: 0 local, 0 stream"},
 	} {
-		r := Report{Transport: c.transport, Network: c.network, Links: links(c.sums)}
+		r := Report{Transport: c.transport, Network: c.network, Links: linksByCarrier(c.sums)}
 		if got := r.Carried(); got != c.want {
 			t.Errorf("%v: %q, not %q", c.sums, got, c.want)
 		}
 	}
-	if got := links(map[string]uint64{"link.links_stream": 2, "link.links_local": 0}); !maps.Equal(got,
+	if got := linksByCarrier(map[string]uint64{"link.links_stream": 2, "link.links_local": 0}); !maps.Equal(got,
 		map[string]uint64{"stream": 1}) {
 		t.Errorf("links %v", got)
 	}

@@ -29,27 +29,27 @@ func (e *outputError) Error() string { return fmt.Sprintf("on %s: %s", e.Node, e
 // cannot.
 func (c *Crew) CheckOutput(ctx context.Context, run uint32) (last uint32, short []string, err error) {
 	var mu sync.Mutex // guards the results
-	err = c.every(func(n *member) error {
-		if !usesHost(&c.cfg, n.view) {
+	err = c.forEach(func(n *member) error {
+		if !usesHost(&c.cfg, n.firstEntry) {
 			return nil
 		}
-		told, err := n.client.CheckOutput(ctx, &nodev1.CheckOutputRequest{
+		answer, err := n.client.CheckOutput(ctx, &nodev1.CheckOutputRequest{
 			Configuration: c.cfg.Effective(),
 			Run:           run,
-			Seat:          n.view,
+			Seat:          n.firstEntry,
 			Term:          n.term,
 		})
 		switch {
 		case err != nil:
 			return &outputError{n.name, "it cannot say whether it can write the output and open the inputs: " +
 				status.Convert(err).Message()}
-		case told.GetProblem() != "":
-			return &outputError{n.name, told.GetProblem()}
+		case answer.GetProblem() != "":
+			return &outputError{n.name, answer.GetProblem()}
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		last = max(last, told.GetLastRun())
-		if w := told.GetWarning(); w != "" {
+		last = max(last, answer.GetLastRun())
+		if w := answer.GetWarning(); w != "" {
 			short = append(short, "on "+n.name+": "+w)
 		}
 		return nil
@@ -59,9 +59,9 @@ func (c *Crew) CheckOutput(ctx context.Context, run uint32) (last uint32, short 
 }
 
 // usesHost tells whether the units of a seat use more of their host than its network and memory.
-func usesHost(c *config.Config, seat *nodev1.Member) bool {
-	return seat.GetBuilder() && c.WritesFiles() || seat.GetReadout() && c.Live() ||
-		seat.GetName() == c.DecisionNode && c.DecisionOutput != ""
+func usesHost(c *config.Config, entry *nodev1.Member) bool {
+	return entry.GetBuilder() && c.WritesFiles() || entry.GetReadout() && c.Live() ||
+		entry.GetName() == c.DecisionNode && c.DecisionOutput != ""
 }
 
 // CheckOutputAt asks members of the cluster, in the order of ranks, whether they can have the units of a configuration,
@@ -80,14 +80,14 @@ func CheckOutputAt(
 	defer c.Release()
 	for rank, role := range roles {
 		m := members[rank]
-		one := &nodev1.Member{
+		entry := &nodev1.Member{
 			Name:        m.Name,
 			GrpcAddress: m.Meta.GRPCAddr,
 			Readout:     role.RU != config.None,
 			RuIndex:     uint32(max(role.RU, 0)),
 			Builder:     role.BU != config.None,
 		}
-		if err := c.dial(one); err != nil {
+		if err := c.dial(entry); err != nil {
 			return err
 		}
 	}

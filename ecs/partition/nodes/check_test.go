@@ -42,10 +42,10 @@ func TestCheckOutput(t *testing.T) {
 	}
 	for _, name := range []string{"n0", "n1", "n2", "n3"} {
 		c.nodes = append(c.nodes, &member{
-			name:   name,
-			client: writing{says: nodes[name]},
-			view:   &nodev1.Member{Name: name, Builder: name != "n0"},
-			faults: c.faults,
+			name:       name,
+			client:     writing{says: nodes[name]},
+			firstEntry: &nodev1.Member{Name: name, Builder: name != "n0"},
+			faults:     c.faults,
 		})
 	}
 	last, short, err := c.CheckOutput(t.Context(), 0)

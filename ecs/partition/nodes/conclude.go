@@ -11,22 +11,22 @@ import (
 func (r *Run) Conclude(missing []string) *Report {
 	r.ending.Store(true)
 	r.linked.Store(false)
-	r.faults.tell((*fault.Core).Silence)
-	r.collect()
-	r.untold = len(missing) > 0
-	report := r.report(nil)
-	if r.untold {
+	r.faults.updateCore((*fault.Core).IgnoreFaults)
+	r.collectReports()
+	r.endUnknown = len(missing) > 0
+	report := r.makeReport(nil)
+	if r.endUnknown {
 		report.NotChecked = append(report.NotChecked, "the end of the run was found when the control came back: "+
 			strings.Join(missing, ", ")+" can tell nothing of it any more")
 	}
 	if report.EventsTriggered == 0 { // the scheduler, whose figures these are, cannot tell
-		report.built()
+		report.fillBuilt()
 	}
 	return report
 }
 
-// built fills in what was built where the scheduler cannot tell: no more than a reader of the output finds.
-func (r *Report) built() {
+// fillBuilt fills in what was built where the scheduler cannot tell: no more than a reader of the output finds.
+func (r *Report) fillBuilt() {
 	if r.Recorded != nil {
 		r.MEPsBuilt, r.EventsBuilt = r.Recorded.MEPs, r.Recorded.Events
 		return

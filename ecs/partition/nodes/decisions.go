@@ -36,55 +36,55 @@ type Decisions struct {
 	Unsplit    uint64     `json:"unsplit"`        // in JudgedUs alone: a result cannot say so long a time
 	Lost       bool       `json:"lost,omitempty"` // its node was lost: what it told last
 	// Readout is what the readout units heard of it, over all of them.
-	Readout Hearing `json:"readout"`
+	Readout ReadoutDecisions `json:"readout"`
 }
 
-// Hearing is what readout units heard of decisions, and what they gave up by them before the scheduler told its
+// ReadoutDecisions is what readout units heard of decisions, and what they gave up by them before the scheduler told its
 // outcome.
-type Hearing struct {
-	Heard   uint64 `json:"heard"`    // decisions, by the readout units
-	Missed  uint64 `json:"missed"`   // numbers of events whose decision they were not told
-	Told    uint64 `json:"told"`     // by the decision unit, of which it knows that they were heard
-	LeftOut uint64 `json:"left_out"` // by it, since a readout unit was too slow
-	Unheard uint64 `json:"unheard"`  // of which it does not know
-	Ended   uint64 `json:"ended"`    // for readout units that had ended
-	MEPs    uint64 `json:"meps_freed"`
-	MFPs    uint64 `json:"mfps_freed"`
-	Bytes   uint64 `json:"bytes_freed"`
+type ReadoutDecisions struct {
+	Received    uint64 `json:"heard"`    // decisions, by the readout units
+	NotReceived uint64 `json:"missed"`   // numbers of events whose decision they were not told
+	Confirmed   uint64 `json:"told"`     // by the decision unit, of which it knows that they were heard
+	LeftOut     uint64 `json:"left_out"` // by it, since a readout unit was too slow
+	Unconfirmed uint64 `json:"unheard"`  // of which it does not know
+	Ended       uint64 `json:"ended"`    // for readout units that had ended
+	MEPs        uint64 `json:"meps_freed"`
+	MFPs        uint64 `json:"mfps_freed"`
+	Bytes       uint64 `json:"bytes_freed"`
 }
 
-// impossible are the counters of results that cannot be.
-var impossible = []string{
+// impossibleCounters are the counters of results that cannot be.
+var impossibleCounters = []string{
 	"dec.results_ahead", "dec.results_old_epoch", "dec.results_stranger", "dec.results_unmeant", "dec.results_broken",
 	"dec.results_foreign", "dec.results_early",
 }
 
-// decisions fills them in.
-func (r *Run) decisions(out *Report, sums map[string]uint64) {
+// fillDecisions fills them in.
+func (r *Run) fillDecisions(out *Report, sums map[string]uint64) {
 	if r.cfg.DecisionNode == "" {
 		return
 	}
-	d := &Decisions{Node: r.cfg.DecisionNode, Lost: r.lost(r.cfg.DecisionNode) || r.dead(r.cfg.DecisionNode)}
+	d := &Decisions{Node: r.cfg.DecisionNode, Lost: r.isLost(r.cfg.DecisionNode) || r.isDead(r.cfg.DecisionNode)}
 	out.Decisions = d
 	d.Unsent = sums["bu.results_dropped"] + sums["bu.results_unheard"]
-	d.Readout = Hearing{
-		Heard: sums["ru.decisions_accepted"] + sums["ru.decisions_rejected"] + sums["ru.decisions_failed"] +
+	d.Readout = ReadoutDecisions{
+		Received: sums["ru.decisions_accepted"] + sums["ru.decisions_rejected"] + sums["ru.decisions_failed"] +
 			sums["ru.decisions_timed_out"],
-		Missed:  sums["ru.decisions_missed"],
-		Told:    sums["dec.readout_told"],
-		LeftOut: sums["dec.readout_left_out"],
-		Unheard: sums["dec.readout_unheard"],
-		Ended:   sums["dec.readout_ended"],
-		MEPs:    sums["ru.rejected_meps_freed"],
-		MFPs:    sums["ru.rejected_mfps_freed"],
-		Bytes:   sums["ru.rejected_bytes_freed"],
+		NotReceived: sums["ru.decisions_missed"],
+		Confirmed:   sums["dec.readout_told"],
+		LeftOut:     sums["dec.readout_left_out"],
+		Unconfirmed: sums["dec.readout_unheard"],
+		Ended:       sums["dec.readout_ended"],
+		MEPs:        sums["ru.rejected_meps_freed"],
+		MFPs:        sums["ru.rejected_mfps_freed"],
+		Bytes:       sums["ru.rejected_bytes_freed"],
 	}
-	n, err := r.member(d.Node)
+	n, err := r.findMember(d.Node)
 	if err != nil {
 		d.Lost = true
 		return
 	}
-	rep := n.latest()
+	rep := n.latestReport()
 	c := rep.GetCounters()
 	d.First = c["dec.first"]
 	d.Accepted, d.Rejected = c["dec.decisions_accepted"], c["dec.decisions_rejected"]
@@ -93,7 +93,7 @@ func (r *Run) decisions(out *Report, sums map[string]uint64) {
 	d.NoResult, d.Overrun, d.Unanswered = c["dec.timed_out"], c["dec.overrun"], c["dec.unanswered"]
 	d.Unsplit = c["dec.unsplit"]
 	d.Void, d.Late, d.Doubled = c["dec.void"], c["dec.results_late"], c["dec.results_doubled"]
-	for _, name := range impossible {
+	for _, name := range impossibleCounters {
 		d.Impossible += c[name]
 	}
 	for name, to := range map[string]*Quantiles4{
@@ -120,8 +120,8 @@ func quantiles4(h *hdr.Histogram) Quantiles4 {
 // resultBytes is the size of a result on the wire.
 const resultBytes = 16
 
-// decided is the check of decisions: one for each event, and of each result what became of it.
-func (r *Report) decided(b *books, reg *tagnet.Registers, sums map[string]uint64) []Check {
+// decisionChecks is the check of decisions: one for each event, and of each result what became of it.
+func (r *Report) decisionChecks(b *accountSums, reg *tagnet.Registers, sums map[string]uint64) []Check {
 	d := r.Decisions
 	switch {
 	case d == nil:
@@ -133,24 +133,24 @@ func (r *Report) decided(b *books, reg *tagnet.Registers, sums map[string]uint64
 	}
 	numbers := reg.GetCounters().GetIssued() * uint64(r.Packing)
 	out := []Check{
-		eq("event numbers triggered = decisions + without event", numbers-min(numbers, d.First), d.Decided+d.Void),
-		eq("events that wait for a decision", sums["dec.pending"], 0),
+		newCheck("event numbers triggered = decisions + without event", numbers-min(numbers, d.First), d.Decided+d.Void),
+		newCheck("events that wait for a decision", sums["dec.pending"], 0),
 	}
-	out = append(out, r.heard(b)...)
-	if since := d.apart(b); since != "" {
+	out = append(out, r.readoutDecisionChecks(b)...)
+	if since := d.whyResultsDiffer(b); since != "" {
 		r.NotChecked = append(r.NotChecked, "results sent against results read, since "+since)
 		return out
 	}
 	read := sums["dec.results_taken"] + d.Late + d.Doubled + d.Impossible
-	return append(out, eq("results sent = results read", sums["bu.results_sent"], read),
-		eq("decisions by a result = results taken", d.Decided-d.NoResult-d.Overrun-d.Unanswered+d.Void,
+	return append(out, newCheck("results sent = results read", sums["bu.results_sent"], read),
+		newCheck("decisions by a result = results taken", d.Decided-d.NoResult-d.Overrun-d.Unanswered+d.Void,
 			sums["dec.results_taken"]))
 }
 
-// apart says why the results that were sent need not be those that were read; empty: nothing does.
-func (d *Decisions) apart(b *books) string {
+// whyResultsDiffer says why the results that were sent need not be those that were read; empty: nothing does.
+func (d *Decisions) whyResultsDiffer(b *accountSums) string {
 	switch {
-	case d.First > 0 || len(b.lost) > 0 || len(b.gone) > 0:
+	case d.First > 0 || len(b.lostBUs) > 0 || len(b.excludedRUs) > 0:
 		return "a node was lost meanwhile"
 	case d.Unsent > 0:
 		return fmt.Sprintf("%d were not sent: the decision unit on %s did not keep up, or the link to it was down",
@@ -159,19 +159,19 @@ func (d *Decisions) apart(b *books) string {
 	return ""
 }
 
-// heard is the check of what the readout units heard. What is left out has numbers without event among it.
-func (r *Report) heard(b *books) (out []Check) {
+// readoutDecisionChecks is the check of what the readout units heard. What is left out has numbers without event among it.
+func (r *Report) readoutDecisionChecks(b *accountSums) (out []Check) {
 	d := r.Decisions
 	h := &d.Readout
-	if d.First > 0 || len(b.lost) > 0 || len(b.gone) > 0 || h.Unheard > 0 {
+	if d.First > 0 || len(b.lostBUs) > 0 || len(b.excludedRUs) > 0 || h.Unconfirmed > 0 {
 		r.NotChecked = append(r.NotChecked,
 			"decisions told to readout units against those that they heard, since a node was lost or stood still")
 		return nil
 	}
-	out = append(out, eq("decisions told to readout units = heard", h.Told, h.Heard))
+	out = append(out, newCheck("decisions told to readout units = heard", h.Confirmed, h.Received))
 	if h.LeftOut == 0 {
-		out = append(out, eq("decisions, for each readout unit = told + made behind its end", d.Decided*uint64(r.RUs),
-			h.Told+h.Ended))
+		out = append(out, newCheck("decisions, for each readout unit = told + made behind its end", d.Decided*uint64(r.RUs),
+			h.Confirmed+h.Ended))
 	}
 	return out
 }

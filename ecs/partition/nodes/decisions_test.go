@@ -9,7 +9,7 @@ import (
 	"ringlet/tagnet"
 )
 
-// The books of decisions close where each event number has one, and say what they leave out where a process was lost.
+// The accounts of decisions close where each event number has one, and say what they leave out where a process was lost.
 func TestDecisionAccounts(t *testing.T) {
 	reg := &tagnet.Registers{Counters: &tagnetv1.Counters{Issued: 10}}
 	good := Decisions{
@@ -20,7 +20,7 @@ func TestDecisionAccounts(t *testing.T) {
 		Late:       15,
 		Doubled:    2,
 		Impossible: 1,
-		Readout:    Hearing{Heard: 1900, Told: 1900, Ended: 40},
+		Readout:    ReadoutDecisions{Received: 1900, Confirmed: 1900, Ended: 40},
 	}
 	sums := map[string]uint64{"dec.results_taken": 980, "bu.results_sent": 998}
 	for _, tt := range []struct {
@@ -36,12 +36,12 @@ func TestDecisionAccounts(t *testing.T) {
 		{func(_ *Decisions, s map[string]uint64) { s["dec.pending"] = 1 }, 6, "events that wait", ""},
 		{func(d *Decisions, _ map[string]uint64) { d.First, d.Decided = 500, 470 }, 2, "", "results sent"},
 		{func(d *Decisions, _ map[string]uint64) { d.Unsent = 1 }, 4, "", "results sent"},
-		{func(d *Decisions, _ map[string]uint64) { d.Readout.Heard-- }, 6, "decisions told to readout", ""},
+		{func(d *Decisions, _ map[string]uint64) { d.Readout.Received-- }, 6, "decisions told to readout", ""},
 		{func(d *Decisions, _ map[string]uint64) { d.Readout.Ended = 39 }, 6, "decisions, for each", ""},
 		{func(d *Decisions, _ map[string]uint64) {
-			d.Readout.LeftOut, d.Readout.Missed, d.Readout.Ended = 50, 50, 0
+			d.Readout.LeftOut, d.Readout.NotReceived, d.Readout.Ended = 50, 50, 0
 		}, 5, "", ""},
-		{func(d *Decisions, _ map[string]uint64) { d.Readout.Unheard = 10 }, 4, "", "told to readout"},
+		{func(d *Decisions, _ map[string]uint64) { d.Readout.Unconfirmed = 10 }, 4, "", "told to readout"},
 		{func(d *Decisions, _ map[string]uint64) { d.Lost = true }, 0, "", "decisions, since n1 is lost"},
 	} {
 		d, s := good, map[string]uint64{}
@@ -50,7 +50,7 @@ func TestDecisionAccounts(t *testing.T) {
 		}
 		tt.change(&d, s)
 		r := &Report{Packing: 100, RUs: 2, Decisions: &d}
-		checks := r.decided(&books{}, reg, s)
+		checks := r.decisionChecks(&accountSums{}, reg, s)
 		if len(checks) != tt.checks || (tt.said == "") != (len(r.NotChecked) == 0) {
 			t.Errorf("%+v: %v, %v", d, checks, r.NotChecked)
 		}
@@ -68,7 +68,7 @@ func TestDecisionAccounts(t *testing.T) {
 			t.Errorf("%v does not say %q", r.NotChecked, tt.said)
 		}
 	}
-	if r := (&Report{}); r.decided(&books{}, reg, sums) != nil || r.decisionsLost() {
+	if r := (&Report{}); r.decisionChecks(&accountSums{}, reg, sums) != nil || r.decisionsLost() {
 		t.Error("there is no decision unit, and something to check")
 	}
 }
@@ -80,9 +80,9 @@ func TestDecisionsOfTheDead(t *testing.T) {
 	r := &Run{Crew: crew}
 	r.cfg.DecisionNode = "n1"
 	var before, after Report
-	r.decisions(&before, nil)
-	crew.faults.see(fault.Sight{Kind: fault.Vanished, Fault: fault.Fault{Component: "n1", What: "its process has ended"}})
-	r.decisions(&after, nil)
+	r.fillDecisions(&before, nil)
+	crew.faults.observe(fault.Observation{Kind: fault.Vanished, Fault: fault.Fault{Component: "n1", What: "its process has ended"}})
+	r.fillDecisions(&after, nil)
 	if before.Decisions.Lost || !after.Decisions.Lost {
 		t.Errorf("lost: %v before, %v after", before.Decisions.Lost, after.Decisions.Lost)
 	}

@@ -17,16 +17,16 @@ import (
 	"ringlet/testkit/patiently"
 )
 
-// hearing is a node that hears that the run ends for it.
-type hearing struct {
+// notifiedNode is a node that hears that the run ends for it.
+type notifiedNode struct {
 	nodev1.NodeClient
-	name string
-	told chan string
+	name     string
+	notified chan string
 }
 
-func (h hearing) Report(_ context.Context, req *nodev1.ReportRequest, _ ...grpc.CallOption) (*nodev1.Report, error) {
+func (h notifiedNode) Report(_ context.Context, req *nodev1.ReportRequest, _ ...grpc.CallOption) (*nodev1.Report, error) {
 	if req.GetLetGo() {
-		h.told <- h.name
+		h.notified <- h.name
 	}
 	return &nodev1.Report{}, nil
 }
@@ -36,10 +36,10 @@ func inError(at, what string) *nodev1.Report {
 	return &nodev1.Report{Status: &nodev1.Status{State: "Error", Cause: &nodev1.Cause{Component: at, What: what}}}
 }
 
-var cutOff = fault.Sight{Kind: fault.Missing, Fault: fault.Fault{Component: "b3", What: "its node service is gone"}}
+var cutOff = fault.Observation{Kind: fault.Missing, Fault: fault.Fault{Component: "b3", What: "its node service is gone"}}
 
-// stand has a run begin whose nodes hold a readout unit if their name begins with r, or a builder unit.
-func stand(t *testing.T, r *Run, loss string, names ...string) {
+// setUnits has a run begin whose nodes hold a readout unit if their name begins with r, or a builder unit.
+func setUnits(t *testing.T, r *Run, loss string, names ...string) {
 	t.Helper()
 	builder, err := config.ParseLoss(loss, strings.Count(strings.Join(names, " "), "b"))
 	if err != nil {
@@ -49,107 +49,107 @@ func stand(t *testing.T, r *Run, loss string, names ...string) {
 	for _, name := range names {
 		view = append(view, fault.Unit{Node: name, Readout: name[0] == 'r', Builder: name[0] == 'b'})
 	}
-	r.faults.tell(func(c *fault.Core) { c.Take(view, "", config.Loss{Least: 1 << 30}, builder) })
+	r.faults.updateCore(func(c *fault.Core) { c.SetView(view, "", config.Loss{Least: 1 << 30}, builder) })
 }
 
 // departRun is a run of readout units r0 and r1 and builder units b2 to b4, of which two must be left.
 func departRun(t *testing.T) (*Run, *fakeScheduler, func(name string, change func(*nodev1.Report))) {
 	t.Helper()
-	told := make(chan string, 8)
+	notified := make(chan string, 8)
 	f := &fakeScheduler{drained: make(chan struct{})}
 	names := []string{"r0", "r1", "b2", "b3", "b4"}
 	c := NewCrew(Options{Log: slog.New(slog.DiscardHandler)}, config.Default())
 	for _, name := range names {
 		c.nodes = append(c.nodes, &member{
 			name:   name,
-			client: hearing{name: name, told: told},
+			client: notifiedNode{name: name, notified: notified},
 			report: &nodev1.Report{},
 			faults: c.faults,
 		})
 	}
 	r := c.NewRun(7)
 	r.sched = f
-	stand(t, r, "at-least 2 of 3", names...)
-	r.faults.begin(r.without)
+	setUnits(t, r, "at-least 2 of 3", names...)
+	r.faults.begin(r.handleLoss)
 	return r, f, func(name string, change func(*nodev1.Report)) {
-		n, err := r.member(name)
+		n, err := r.findMember(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		rep := &nodev1.Report{Run: 7, Leaving: true}
 		change(rep)
-		n.keep(rep)
+		n.storeReport(rep)
 	}
 }
 
-func asks(*nodev1.Report) {}
+func requestDeparture(*nodev1.Report) {}
 
 // What looks like faults of a node that leaves in good order are none; the next one that leaves ends the run, which
 // bears no more.
 func TestDepart(t *testing.T) {
-	r, f, tell := departRun(t)
+	r, f, sendReport := departRun(t)
 	now := time.Now()
 	depart := func(want ...Departure) {
 		t.Helper()
-		if news, err := r.Depart(now); err != nil || !slices.Equal(news, want) {
+		if news, err := r.UpdateDepartures(now); err != nil || !slices.Equal(news, want) {
 			t.Fatalf("%v, %v; not %v", news, err, want)
 		}
 	}
 	depart()
-	tell("b3", asks)
+	sendReport("b3", requestDeparture)
 	f.fails = errors.New("the scheduler is gone")
-	if news, err := r.Depart(now); err == nil || len(news) > 0 {
+	if news, err := r.UpdateDepartures(now); err == nil || len(news) > 0 {
 		t.Fatalf("%v, %v", news, err)
 	}
 	f.fails = nil
-	depart(Departure{Node: "b3", Again: 4})
+	depart(Departure{Node: "b3", Reissued: 4})
 	depart()
-	if err := ask(r.faults, func(c *fault.Core) error { return c.MayInclude("b3") }); err == nil {
+	if err := queryCore(r.faults, func(c *fault.Core) error { return c.MayInclude("b3") }); err == nil {
 		t.Error("it is included while it leaves")
 	}
 	// its links close before its final report is seen
-	r.faults.report("r0", &nodev1.Report{LostPeers: []string{"b3"}}, true)
-	r.faults.report("b3", inError("r1", "link down"), true)
-	tell("b3", func(rep *nodev1.Report) { rep.Final = true })
-	r.SeeEnd("b3", "ended")
-	depart(Departure{Node: "b3", Left: true})
-	r.faults.see(cutOff)
-	if c := r.faults.cause(); c != nil || r.lost("b3") || len(r.Losses()) > 0 || r.Lost("b3") != "" || r.Left("b3") == "" {
-		t.Errorf("fault %v, lost %v, losses %v, lost as %q, left %q", c, r.lost("b3"), r.Losses(), r.Lost("b3"), r.Left("b3"))
+	r.faults.observeReport("r0", &nodev1.Report{LostPeers: []string{"b3"}}, true)
+	r.faults.observeReport("b3", inError("r1", "link down"), true)
+	sendReport("b3", func(rep *nodev1.Report) { rep.Final = true })
+	r.ObserveProcessEnd("b3", "ended")
+	depart(Departure{Node: "b3", Withdrawn: true})
+	r.faults.observe(cutOff)
+	if c := r.faults.cause(); c != nil || r.isLost("b3") || len(r.Losses()) > 0 || r.LostReason("b3") != "" || r.Withdrawal("b3") == "" {
+		t.Errorf("fault %v, lost %v, losses %v, lost as %q, left %q", c, r.isLost("b3"), r.Losses(), r.LostReason("b3"), r.Withdrawal("b3"))
 	}
-	if n, err := r.member("b3"); err != nil || !r.passed(n) || r.Whole() {
+	if n, err := r.findMember("b3"); err != nil || !r.unavailable(n) || r.AllPresent() {
 		t.Errorf("somebody waits for b3: %v", err)
 	}
-	tell("b4", asks)
-	depart(Departure{Node: "b4", Ends: true})
-	tell("r0", asks)
+	sendReport("b4", requestDeparture)
+	depart(Departure{Node: "b4", EndsRun: true})
+	sendReport("r0", requestDeparture)
 	r.ending.Store(true)
 	depart()
-	told := r.nodes[0].client.(hearing).told
-	promised := []string{patiently.Receive(t, told), patiently.Receive(t, told)}
+	notified := r.nodes[0].client.(notifiedNode).notified
+	promised := []string{patiently.Receive(t, notified), patiently.Receive(t, notified)}
 	if !slices.Contains(promised, "b4") || !slices.Contains(promised, "r0") {
 		t.Errorf("%v hear that the run ends for them", promised)
 	}
-	if who := ask(r.faults, (*fault.Core).Leavers); !slices.Equal(who, []string{"r0", "b3", "b4"}) {
+	if who := queryCore(r.faults, (*fault.Core).Leavers); !slices.Equal(who, []string{"r0", "b3", "b4"}) {
 		t.Errorf("told to end: %v", who)
 	}
 }
 
 // A node that stands still on its way out is lost like any other: whoever wants to know hears it.
-func TestStandsStillWhileItLeaves(t *testing.T) {
-	r, _, tell := departRun(t)
+func TestStallsWhileLeaving(t *testing.T) {
+	r, _, sendReport := departRun(t)
 	lost := make(chan fault.Fault, 1)
-	r.opts.Lost = func(x fault.Fault) { lost <- x }
-	tell("b3", asks)
-	began, late := time.Now(), time.Now().Add(2*fault.DepartTime)
+	r.opts.OnLost = func(x fault.Fault) { lost <- x }
+	sendReport("b3", requestDeparture)
+	began, late := time.Now(), time.Now().Add(2*fault.DepartTimeout)
 	for _, at := range []time.Time{began, late} {
-		if _, err := r.Depart(at); err != nil {
+		if _, err := r.UpdateDepartures(at); err != nil {
 			t.Fatal(err)
 		}
 		attentive(r, began, late)
 	}
 	x := patiently.Receive(t, lost)
-	if x.Component != "b3" || r.faults.cause() != nil || !r.lost("b3") || r.Left("b3") != "" {
-		t.Errorf("%v was lost, the cause is %v, and b3 has left: %q", x, r.faults.cause(), r.Left("b3"))
+	if x.Component != "b3" || r.faults.cause() != nil || !r.isLost("b3") || r.Withdrawal("b3") != "" {
+		t.Errorf("%v was lost, the cause is %v, and b3 has left: %q", x, r.faults.cause(), r.Withdrawal("b3"))
 	}
 }

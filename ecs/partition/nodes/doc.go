@@ -4,14 +4,14 @@
 // It stands for what of the ECS (LHCb-EB §III.A) speaks with nodes. The state machine of a partition, its API
 // and its records come on top of it: package partition. What breaks is judged by package fault.
 //
-// What the caller of a Crew must do, in this order: NewCrew; Meet, or Rejoin the nodes of an earlier control; Load;
-// Configure; NewRun and Begin, as often as wanted; Reset; Dismiss, or Release to leave the nodes as they are. With a
-// Run: wait for Drained or Struck; Drain to end it; Finish for the report, in every case; Over or Close. After a fault:
+// What the caller of a Crew must do, in this order: NewCrew; Connect, or Rejoin the nodes of an earlier control; Load;
+// Configure; NewRun and Begin, as often as wanted; Clear; Dismiss, or Release to leave the nodes as they are. With a
+// Run: wait for Drained or Faulted; Drain to end it; Finish for the report, in every case; Shutdown or Close. After a fault:
 // Clear.
 //
 // What it promises: from the moment it speaks to nodes there is a Report with a typed cause of the end, whatever
 // happens to them, and the nodes are at rest after Dismiss. A lost builder unit that the policy of the configuration
-// bears is taken out of the schedule, and the run goes on; any other loss ends the run, naming who was lost.
+// tolerates is taken out of the schedule, and the run goes on; any other loss ends the run, naming who was lost.
 package nodes
 
 import "ringlet/node"

@@ -17,9 +17,9 @@ import (
 func TestEndedAt(t *testing.T) {
 	over := func(run uint32, us int64) *nodev1.Report { return &nodev1.Report{Run: run, EndedAtUs: us} }
 	for name, tc := range map[string]struct {
-		told []*nodev1.Report
-		lost string
-		want int64 // 0: nobody knows
+		reports []*nodev1.Report
+		lost    string
+		want    int64 // 0: nobody knows
 	}{
 		"all tell":                  {[]*nodev1.Report{over(7, 20), over(7, 30), over(7, 25)}, "", 30},
 		"one is new":                {[]*nodev1.Report{over(7, 20), over(7, 30), {}}, "", 0},
@@ -28,11 +28,11 @@ func TestEndedAt(t *testing.T) {
 		"one was never spoken with": {[]*nodev1.Report{over(7, 20), over(7, 30), nil}, "", 0},
 	} {
 		c := NewCrew(Options{}, config.Config{})
-		for i, rep := range tc.told {
+		for i, rep := range tc.reports {
 			c.nodes = append(c.nodes, &member{name: []string{"n0", "n1", "n2"}[i], report: rep})
 		}
 		r := c.NewRun(7)
-		r.faults.tell(func(c *fault.Core) { c.Adopt(tc.lost, tc.lost != "", false) })
+		r.faults.updateCore(func(c *fault.Core) { c.AdoptUnit(tc.lost, tc.lost != "", false) })
 		want := time.Time{}
 		if tc.want != 0 {
 			want = time.UnixMicro(tc.want)
@@ -49,7 +49,7 @@ func TestEndedAt(t *testing.T) {
 		}
 		c.nodes = append(c.nodes, &member{report: rep})
 	}
-	if first := c.StoppedByThemselves(); first.GetAtUs() != 35 {
+	if first := c.SelfStopCause(); first.GetAtUs() != 35 {
 		t.Errorf("the first of them is told as %v", first)
 	}
 	for drained, alone := range map[int64]bool{0: true, 34: false, 36: true} {
@@ -57,7 +57,7 @@ func TestEndedAt(t *testing.T) {
 		if drained > 0 {
 			r.drainedAt = time.UnixMicro(drained)
 		}
-		if r.endedAlone() != alone {
+		if r.endedWithoutControl() != alone {
 			t.Errorf("drained at %d µs by the control: the nodes ended it alone: %v", drained, !alone)
 		}
 	}
@@ -79,7 +79,7 @@ func (d *deaf) Stats() (tagnet.Stats, error) {
 
 // A question to the scheduler that is lost is asked again; a node that has no such scheduler, or says nothing at all,
 // is believed.
-func TestSchedulerTells(t *testing.T) {
+func TestSchedulerAnswers(t *testing.T) {
 	lost := error(&tagnet.GoneError{Unit: Name, Err: errors.New("the connection broke")})
 	for name, c := range map[string]struct {
 		err    error
@@ -98,13 +98,13 @@ func TestSchedulerTells(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				crew := NewCrew(Options{TagnetNode: "n0"}, config.Config{})
 				n := &member{name: "n0"}
-				n.silent.Store(c.silent)
+				n.unresponsive.Store(c.silent)
 				if name != "it is no member any more" {
 					crew.nodes = append(crew.nodes, n)
 				}
 				r := crew.NewRun(7)
 				r.sched = &deaf{fails: c.fails, err: c.err}
-				if got := r.schedulerTells(); got != c.want {
+				if got := r.schedulerAnswers(); got != c.want {
 					t.Errorf("%v", got)
 				}
 			})

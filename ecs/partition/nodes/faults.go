@@ -17,141 +17,145 @@ import (
 
 // faults is the shell of the core that judges what breaks: it takes sights from any goroutine, and wakes who waits.
 type faults struct {
-	mu     sync.Mutex // guards what follows
-	core   *fault.Core
-	struck chan struct{}     // closed with the first fault that nobody bears
-	closed bool              // struck is
-	lose   func(fault.Fault) // takes a unit out that the policy does without; nil outside of a run
+	mu        sync.Mutex // guards what follows
+	core      *fault.Core
+	faulted   chan struct{}     // closed with the first fault that nobody bears
+	isFaulted bool              // struck is
+	onLoss    func(fault.Fault) // takes a unit out that the policy does without; nil outside of a run
 
 	run atomic.Uint32 // the run that the nodes were given last
 }
 
-func newFaults(own bool) *faults { return &faults{core: fault.New(own), struck: make(chan struct{})} }
+func newFaults(spawnsNodes bool) *faults {
+	return &faults{core: fault.New(spawnsNodes), faulted: make(chan struct{})}
+}
 
-// ask asks the core, one at a time.
-func ask[T any](f *faults, question func(*fault.Core) T) T {
+// queryCore asks the core, one at a time.
+func queryCore[T any](f *faults, question func(*fault.Core) T) T {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return question(f.core)
 }
 
-// tell tells the core something that has no answer.
-func (f *faults) tell(what func(*fault.Core)) {
+// updateCore tells the core something that has no answer.
+func (f *faults) updateCore(what func(*fault.Core)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	what(f.core)
 }
 
-// see takes what somebody has seen of a component.
-func (f *faults) see(x fault.Sight) {
+// observe takes what somebody has seen of a component.
+func (f *faults) observe(x fault.Observation) {
 	if x.At.IsZero() {
 		x.At = time.Now()
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch act, of := f.core.See(x); act {
-	case fault.Strike:
-		f.closed = true
-		close(f.struck)
-	case fault.Lose:
-		if f.lose != nil {
-			go f.lose(of)
+	switch act, broken := f.core.Observe(x); act {
+	case fault.EndRun:
+		f.isFaulted = true
+		close(f.faulted)
+	case fault.LoseUnit:
+		if f.onLoss != nil {
+			go f.onLoss(broken)
 		}
-	case fault.Nothing:
+	case fault.NoAction:
 	}
 }
 
-// awake is the time less that in which this process stood still.
-func (f *faults) awake(now time.Time) time.Time {
-	return ask(f, func(c *fault.Core) time.Time { return c.Awake(now) })
+// awakeTime is the time less that in which this process stood still.
+func (f *faults) awakeTime(now time.Time) time.Time {
+	return queryCore(f, func(c *fault.Core) time.Time { return c.AwakeTime(now) })
 }
 
 // begin has losses borne from now on.
 func (f *faults) begin(lose func(fault.Fault)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.lose = lose
-	f.core.Begin()
+	f.onLoss = lose
+	f.core.BeginRun()
 }
 
 // clear forgets what broke and listens again; anew does so only where the end of a run has silenced it.
-func (f *faults) clear() { f.forget((*fault.Core).Clear) }
-func (f *faults) anew()  { f.forget((*fault.Core).Again) }
+func (f *faults) clear()           { f.clearWith((*fault.Core).Clear) }
+func (f *faults) clearIfIgnoring() { f.clearWith((*fault.Core).ClearIfIgnoring) }
 
-func (f *faults) forget(how func(*fault.Core)) {
+func (f *faults) clearWith(how func(*fault.Core)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	how(f.core)
-	if f.closed && f.core.Cause(time.Now()) == nil {
-		f.struck, f.closed = make(chan struct{}), false
+	if f.isFaulted && f.core.Cause(time.Now()) == nil {
+		f.faulted, f.isFaulted = make(chan struct{}), false
 	}
 }
 
-// struckNow is closed with the first fault since the last clear.
-func (f *faults) struckNow() <-chan struct{} {
+// faultedNow is closed with the first fault since the last clear.
+func (f *faults) faultedNow() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.struck
+	return f.faulted
 }
 
-// heard takes that a node has told something.
-func (f *faults) heard(node string, rep *nodev1.Report) {
-	f.tell(func(c *fault.Core) {
+// noteReport takes that a node has told something.
+func (f *faults) noteReport(node string, rep *nodev1.Report) {
+	f.updateCore(func(c *fault.Core) {
 		process := ""
 		if pid := rep.GetMachine().GetProcess(); pid != 0 {
 			process = strconv.FormatUint(uint64(pid), 10)
 		}
-		c.Know(node, rep.GetMachine().GetHost(), process)
-		c.Heard(node, time.Now(), f.done(rep))
+		c.SetLocation(node, rep.GetMachine().GetHost(), process)
+		c.NoteReport(node, time.Now(), f.isFinal(rep))
 	})
 }
 
-// done says that the run which the nodes were given last is over for the one that tells this. Until a node begins a run
+// isFinal says that the run which the nodes were given last is over for the one that tells this. Until a node begins a run
 // it tells of the one before: a final report of that says nothing.
-func (f *faults) done(rep *nodev1.Report) bool { return rep.GetFinal() && rep.GetRun() == f.run.Load() }
+func (f *faults) isFinal(rep *nodev1.Report) bool {
+	return rep.GetFinal() && rep.GetRun() == f.run.Load()
+}
 
-// report takes what a node says of itself, and of those to which it has lost its link. A node in Error, or parked,
+// observeReport takes what a node says of itself, and of those to which it has lost its link. A node in Error, or parked,
 // names whoever is at fault. One that tells of a run that is over says nothing of its links.
-func (f *faults) report(node string, rep *nodev1.Report, present bool) {
-	if st := rep.GetStatus(); present && ask(f, (*fault.Core).Listening) &&
+func (f *faults) observeReport(node string, rep *nodev1.Report, present bool) {
+	if st := rep.GetStatus(); present && queryCore(f, (*fault.Core).AcceptsReports) &&
 		(st.GetState() == fsm.Error.String() || st.GetParked()) {
-		f.see(told(node, st.GetCause()))
+		f.observe(peerObservation(node, st.GetCause()))
 	}
 	if rep.GetFinal() {
 		return
 	}
 	for _, bad := range rep.GetBadPeers() {
-		x := told(node, bad)
-		x.Kind = fault.Own // whoever says so goes on, and what that says of itself follows from it
-		f.see(x)
+		x := peerObservation(node, bad)
+		x.Kind = fault.SelfReported // whoever says so goes on, and what that says of itself follows from it
+		f.observe(x)
 	}
 	for _, lost := range rep.GetLostPeers() {
-		f.see(fault.Sight{Kind: fault.Cut, By: node, Fault: fault.Fault{
+		f.observe(fault.Observation{Kind: fault.Disconnected, ReportedBy: node, Fault: fault.Fault{
 			Component: lost,
-			Part:      fault.PartTransport,
+			Subsystem: fault.SubsystemTransport,
 			What:      "the link of " + node + " to it is down",
 			Evidence:  "seen by " + node,
 		}})
 	}
 }
 
-// told is the word of a node on whoever is at fault.
-func told(node string, c *nodev1.Cause) fault.Sight {
-	x := fault.Sight{
-		Fault:  fault.Told(c),
-		Kind:   fault.Blamed,
-		By:     node,
-		Closed: c.GetCode() == fsm.CauseClosed.String(),
+// peerObservation is the word of a node on whoever is at fault.
+func peerObservation(node string, c *nodev1.Cause) fault.Observation {
+	x := fault.Observation{
+		Fault:      fault.FromCause(c),
+		Kind:       fault.ReportedByPeer,
+		ReportedBy: node,
+		Closed:     c.GetCode() == fsm.CauseClosed.String(),
 	}
 	if x.Component == node {
-		x.Kind = fault.Own
+		x.Kind = fault.SelfReported
 	}
 	return x
 }
 
 // cause is what broke as far as is known now, or nil.
 func (f *faults) cause() *fault.Error {
-	return asError(ask(f, func(c *fault.Core) *fault.Fault { return c.Cause(time.Now()) }))
+	return asError(queryCore(f, func(c *fault.Core) *fault.Fault { return c.Cause(time.Now()) }))
 }
 
 func asError(x *fault.Fault) *fault.Error {
@@ -161,29 +165,29 @@ func asError(x *fault.Fault) *fault.Error {
 	return &fault.Error{Fault: *x}
 }
 
-// settled waits for the closest witness and returns the cause, or nil if nothing broke.
-func (f *faults) settled() *fault.Error {
-	for began := time.Now(); !ask(f, func(c *fault.Core) bool { return c.Sure(time.Since(began)) }); {
+// awaitCause waits for the closest witness and returns the cause, or nil if nothing broke.
+func (f *faults) awaitCause() *fault.Error {
+	for began := time.Now(); !queryCore(f, func(c *fault.Core) bool { return c.Conclusive(time.Since(began)) }); {
 		time.Sleep(10 * time.Millisecond)
 	}
 	return f.cause()
 }
 
-// during makes a context that also ends, with errEnough, so long after something broke or failed is closed.
-func (f *faults) during(ctx context.Context, failed <-chan struct{}, after time.Duration) (context.Context, func()) {
+// untilFault makes a context that also ends, with errOtherFailed, so long after something broke or failed is closed.
+func (f *faults) untilFault(ctx context.Context, failed <-chan struct{}, after time.Duration) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	over := make(chan struct{})
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		select {
-		case <-f.struckNow():
+		case <-f.faultedNow():
 		case <-failed:
 		case <-over:
 			return
 		}
 		select {
 		case <-time.After(after):
-			cancel(errEnough)
+			cancel(errOtherFailed)
 		case <-over:
 		}
 	})
@@ -193,49 +197,49 @@ func (f *faults) during(ctx context.Context, failed <-chan struct{}, after time.
 // FaultOf makes a fault of an error: what struck meanwhile and brought it about, what nodes said with commands that
 // failed, or the error itself.
 func (c *Crew) FaultOf(err error, while string) *fault.Error {
-	said := commandSights(nil, err, while)
+	said := commandObservations(nil, err, while)
 	select {
-	case <-c.faults.struckNow():
+	case <-c.faults.faultedNow():
 		// Before the run began nobody watches the nodes: what they said with their commands is all they said.
 		for _, x := range said {
-			if x.Kind == fault.Own || x.Kind == fault.Blamed {
-				c.faults.see(x)
+			if x.Kind == fault.SelfReported || x.Kind == fault.ReportedByPeer {
+				c.faults.observe(x)
 			}
 		}
-		return c.faults.settled()
+		return c.faults.awaitCause()
 	default:
 	}
 	var known *fault.Error
 	if errors.As(err, &known) {
 		return known
 	}
-	best := ask(c.faults, func(core *fault.Core) *fault.Fault { return core.Judge(said, time.Now()) })
+	best := queryCore(c.faults, func(core *fault.Core) *fault.Fault { return core.CauseAmong(said, time.Now()) })
 	if best != nil {
 		return asError(best)
 	}
 	return &fault.Error{Fault: fault.Fault{Component: Name, What: err.Error(), Evidence: while}}
 }
 
-// commandSights appends what the *CommandErrors joined in err tell.
-func commandSights(all []fault.Sight, err error, while string) []fault.Sight {
+// commandObservations appends what the *CommandErrors joined in err tell.
+func commandObservations(observations []fault.Observation, err error, while string) []fault.Observation {
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, one := range several.Unwrap() {
-			all = commandSights(all, one, while)
+			observations = commandObservations(observations, one, while)
 		}
-		return all
+		return observations
 	}
 	var command *commandError
 	if !errors.As(err, &command) {
-		return all
+		return observations
 	}
 	for _, detail := range status.Convert(command.Err).Details() {
 		if c, ok := detail.(*nodev1.Cause); ok {
-			return append(all, told(command.Node, c))
+			return append(observations, peerObservation(command.Node, c))
 		}
 	}
-	return append(all, fault.Sight{Kind: fault.Missing, Fault: fault.Fault{
+	return append(observations, fault.Observation{Kind: fault.Missing, Fault: fault.Fault{
 		Component: command.Node,
-		Part:      fault.PartService,
+		Subsystem: fault.SubsystemNodeService,
 		What:      command.Error(),
 		Evidence:  while,
 	}})

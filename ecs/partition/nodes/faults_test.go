@@ -18,43 +18,43 @@ import (
 
 func TestFaultsCollect(t *testing.T) {
 	f := newFaults(false)
-	f.tell((*fault.Core).Listen)
+	f.updateCore((*fault.Core).AcceptReports)
 	said := func(node, state string, c *nodev1.Cause) {
-		f.report(node, &nodev1.Report{Status: &nodev1.Status{State: state, Cause: c}}, true)
+		f.observeReport(node, &nodev1.Report{Status: &nodev1.Status{State: state, Cause: c}}, true)
 	}
-	ended := func(node string) fault.Sight {
-		return fault.Sight{Kind: fault.Ended, Fault: fault.Fault{Component: node, What: "its process ended"}}
+	ended := func(node string) fault.Observation {
+		return fault.Observation{Kind: fault.Ended, Fault: fault.Fault{Component: node, What: "its process ended"}}
 	}
 	said("n0", "Running", nil)
-	if f.cause() != nil || f.settled() != nil {
+	if f.cause() != nil || f.awaitCause() != nil {
 		t.Fatal("a running node is no fault")
 	}
 	said("n0", "Error", &nodev1.Cause{Component: "n1", Part: "transport", What: "link down"})
-	if c := f.cause(); c.Part != "transport" {
-		t.Errorf("it is of the part %q", c.Part)
+	if c := f.cause(); c.Subsystem != "transport" {
+		t.Errorf("it is of the part %q", c.Subsystem)
 	}
 	select {
-	case <-f.struckNow():
+	case <-f.faultedNow():
 	default:
 		t.Fatal("a node in Error is a fault")
 	}
-	f.see(ended("n1"))
-	if c := f.settled(); c.Component != "n1" || c.What != "its process ended" || len(c.Followed) != 1 {
+	f.observe(ended("n1"))
+	if c := f.awaitCause(); c.Component != "n1" || c.What != "its process ended" || len(c.Followed) != 1 {
 		t.Errorf("the cause is %v, which %v followed", c, c.Followed)
 	}
-	f.tell((*fault.Core).Silence)
-	f.see(ended("n0"))
-	if c := f.cause(); c.Component != "n1" || !ask(f, func(c *fault.Core) bool { return c.Dead("n0") }) {
+	f.updateCore((*fault.Core).IgnoreFaults)
+	f.observe(ended("n0"))
+	if c := f.cause(); c.Component != "n1" || !queryCore(f, func(c *fault.Core) bool { return c.ProcessEnded("n0") }) {
 		t.Error("after the silence an end is noted and is no fault")
 	}
-	f.anew()
+	f.clearIfIgnoring()
 	select {
-	case <-f.struckNow():
+	case <-f.faultedNow():
 		t.Error("what struck a run strikes the next one")
 	default:
 	}
-	f.see(fault.Sight{Kind: fault.Own, Fault: fault.Fault{Component: "n1", What: "disk full"}})
-	f.anew() // before a run, what has struck since is not forgotten
+	f.observe(fault.Observation{Kind: fault.SelfReported, Fault: fault.Fault{Component: "n1", What: "disk full"}})
+	f.clearIfIgnoring() // before a run, what has struck since is not forgotten
 	if c := f.cause(); c == nil || c.What != "disk full" {
 		t.Errorf("in the next run the cause is %v", c)
 	}
@@ -74,8 +74,8 @@ func TestFaultOfCommands(t *testing.T) {
 	}
 	r := &Crew{faults: newFaults(false)}
 	for name, c := range map[string]struct {
-		err        error
-		want, part string
+		err             error
+		want, subsystem string
 	}{
 		"by itself": {failed("n0", &nodev1.Cause{
 			Component: "n0",
@@ -88,14 +88,14 @@ func TestFaultOfCommands(t *testing.T) {
 			What: "no link"}),
 			failed("n1", &nodev1.Cause{Component: "n1", Part: "memory", What: "no memory"})), "n1: no memory", "memory"},
 		"without details": {failed("n0", nil), "n0: n0 did not carry out configure: in many words (while testing)",
-			fault.PartService},
+			fault.SubsystemNodeService},
 		"anything else": {fmt.Errorf("no port"), "control: no port (while testing)", ""},
 	} {
-		if got := r.FaultOf(c.err, "while testing"); got.Error() != c.want || got.Part != c.part {
-			t.Errorf("%s: %q of the part %q, not %q of %q", name, got, got.Part, c.want, c.part)
+		if got := r.FaultOf(c.err, "while testing"); got.Error() != c.want || got.Subsystem != c.subsystem {
+			t.Errorf("%s: %q of the part %q, not %q of %q", name, got, got.Subsystem, c.want, c.subsystem)
 		}
 	}
-	r.faults.see(fault.Sight{Kind: fault.Ended, Fault: fault.Fault{Component: "n3", What: "was killed"}})
+	r.faults.observe(fault.Observation{Kind: fault.Ended, Fault: fault.Fault{Component: "n3", What: "was killed"}})
 	if got := r.FaultOf(failed("n0", nil), "").Error(); got != "n3: was killed" {
 		t.Errorf("what struck meanwhile is the cause, not %q", got)
 	}
@@ -104,11 +104,11 @@ func TestFaultOfCommands(t *testing.T) {
 // TestBadPeers: a builder unit that goes on without what a readout unit sends is believed, and is not at fault.
 func TestBadPeers(t *testing.T) {
 	r := &Run{Crew: &Crew{faults: newFaults(false)}}
-	stand(t, r, "essential", "r0", "b1", "b2")
+	setUnits(t, r, "essential", "r0", "b1", "b2")
 	r.faults.begin(nil)
 	bad := &nodev1.Cause{Component: "r0", Part: "data", What: "it does not fit"}
-	r.faults.report("b1", &nodev1.Report{BadPeers: []*nodev1.Cause{bad}}, true)
-	if c := r.faults.cause(); c == nil || c.Component != "r0" || c.Part != fault.PartData || c.Advice == "" {
+	r.faults.observeReport("b1", &nodev1.Report{BadPeers: []*nodev1.Cause{bad}}, true)
+	if c := r.faults.cause(); c == nil || c.Component != "r0" || c.Subsystem != fault.SubsystemData || c.Advice == "" {
 		t.Errorf("the cause is %+v", c)
 	}
 }
@@ -129,7 +129,7 @@ func TestStuck(t *testing.T) {
 		"tags, and what waits for them": {&tagnet.Registers{InFlight: 3, Bus: holding, Tags: &tagnetv1.Depth{Now: 1}},
 			"the ring", "1 tags have not come round and 3 MEPs"},
 	} {
-		if f := stuck(tc.reg, nil); f.Component != tc.who || !strings.Contains(f.What, tc.what) {
+		if f := stallCause(tc.reg, nil); f.Component != tc.who || !strings.Contains(f.What, tc.what) {
 			t.Errorf("%s: %s: %s", name, f.Component, f.What)
 		}
 	}
@@ -137,7 +137,7 @@ func TestStuck(t *testing.T) {
 
 // What nodes call a link and the scheduler is what the core goes by.
 func TestPartsAreOne(t *testing.T) {
-	if fault.PartTransport != node.PartTransport || fault.PartScheduler != node.PartScheduler {
+	if fault.SubsystemTransport != node.PartTransport || fault.SubsystemScheduler != node.PartScheduler {
 		t.Error("nodes have other words")
 	}
 }

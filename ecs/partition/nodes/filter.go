@@ -29,7 +29,7 @@ type Filter struct {
 // FilterProcesses is what became of filter processes, and of their answers.
 type FilterProcesses struct {
 	Came       uint64 `json:"came"`
-	Left       uint64 `json:"left"`       // before the end of the run, in good order
+	Withdrawn  uint64 `json:"left"`       // before the end of the run, in good order
 	Crashed    uint64 `json:"crashed"`    // they died
 	Hung       uint64 `json:"hung"`       // dismissed for not answering
 	Broken     uint64 `json:"broken"`     // dismissed for what stood in their memory
@@ -75,7 +75,7 @@ func (r *Report) countFilter(cfg *config.Config, sums map[string]uint64, reports
 	if choice, ok := cfg.FilterChoice(); ok && choice.Process() != "" {
 		f.Processes = &FilterProcesses{
 			Came:       sums["bu.filter_processes_came"],
-			Left:       sums["bu.filter_processes_left"],
+			Withdrawn:  sums["bu.filter_processes_left"],
 			Crashed:    sums["bu.filter_processes_crashed"],
 			Hung:       sums["bu.filter_processes_hung"],
 			Broken:     sums["bu.filter_processes_broken"],
@@ -90,7 +90,7 @@ func (r *Report) countFilter(cfg *config.Config, sums map[string]uint64, reports
 	r.Filter = f
 }
 
-// filterChecks holds the decisions against the scheduler's books: every event that was built has one, and every event
+// filterChecks holds the decisions against the scheduler's accounts: every event that was built has one, and every event
 // that was rejected, if the filter judged its region of interest.
 func (r *Report) filterChecks() []Check {
 	if r.Filter == nil {
@@ -98,12 +98,12 @@ func (r *Report) filterChecks() []Check {
 	}
 	f := r.Filter
 	if !f.ByRegion {
-		return []Check{eq("events built = accepted + rejected + timed out + failed in the filter", r.EventsBuilt, f.Judged())}
+		return []Check{newCheck("events built = accepted + rejected + timed out + failed in the filter", r.EventsBuilt, f.Judged())}
 	}
 	return []Check{
-		eq("events built = accepted + rejected + timed out + failed in the filter, without those rejected by their region",
+		newCheck("events built = accepted + rejected + timed out + failed in the filter, without those rejected by their region",
 			r.EventsBuilt, f.Judged()-f.Region),
-		eq("events rejected by their region, by the scheduler = by the filter", r.EventsRejected, f.Region),
+		newCheck("events rejected by their region, by the scheduler = by the filter", r.EventsRejected, f.Region),
 	}
 }
 

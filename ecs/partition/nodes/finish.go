@@ -14,93 +14,93 @@ import (
 // Finish ends the run on every node, collects what they tell, completes the output and closes the accounts. It gives
 // the run up where something has struck.
 func (r *Run) Finish() (*Report, error) {
-	if r.Cause() != nil {
-		return r.failed(r.Cause())
+	if r.AwaitCause() != nil {
+		return r.finishFailed(r.AwaitCause())
 	}
 	r.ending.Store(true)
-	r.Stats() // the books are closed where the run is drained, and the scheduler's node may be lost while nodes stop
-	ctx, cancel := stopwatch.WithStallTimeout(context.Background(), stopTime, r.Moved, nil)
+	r.Stats() // the accounts are closed where the run is drained, and the scheduler's node may be lost while nodes stop
+	ctx, cancel := stopwatch.WithStallTimeout(context.Background(), stopTimeout, r.ProgressCount, nil)
 	defer cancel()
-	ctx, stop := r.faults.during(ctx, nil, 0)
+	ctx, stop := r.faults.untilFault(ctx, nil, 0)
 	defer stop()
-	if err := r.all(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP}); err != nil {
-		if still := r.standsStill(ctx); still != nil {
-			return r.failed(still)
+	if err := r.commandAll(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP}); err != nil {
+		if still := r.stallFault(ctx); still != nil {
+			return r.finishFailed(still)
 		}
-		return r.failed(r.FaultOf(err, "while stopping"))
+		return r.finishFailed(r.FaultOf(err, "while stopping"))
 	}
-	r.faults.tell((*fault.Core).Silence)
-	r.collect()
-	if r.endedAlone() {
+	r.faults.updateCore((*fault.Core).IgnoreFaults)
+	r.collectReports()
+	if r.endedWithoutControl() {
 		r.endCause = EndControlLost
 	}
-	if forced := r.forced(); forced != nil {
-		return r.failed(forced)
+	if forced := r.forcedStopFault(); forced != nil {
+		return r.finishFailed(forced)
 	}
 	for _, n := range r.nodes {
-		if n.latest().GetCounters()[node.CounterBadInput] > 0 {
-			r.endCause, r.badInput = endBadInput, n.latest().GetStatus().GetCause().GetWhat()
+		if n.latestReport().GetCounters()[node.CounterBadInput] > 0 {
+			r.endCause, r.badInput = endBadInput, n.latestReport().GetStatus().GetCause().GetWhat()
 			break
 		}
 	}
-	down, broken := r.letDown()
+	down, broken := r.inputFailure()
 	r.broken = broken
 	if down != nil {
 		r.endCause = EndFault
 	}
-	return r.report(down), nil
+	return r.makeReport(down), nil
 }
 
-// endedAlone says that the nodes began to end the run since they missed the control, before that ended it: it stood
+// endedWithoutControl says that the nodes began to end the run since they missed the control, before that ended it: it stood
 // still, or was cut off.
-func (r *Run) endedAlone() bool {
-	why := r.StoppedByThemselves()
+func (r *Run) endedWithoutControl() bool {
+	why := r.SelfStopCause()
 	return why != nil && (r.drainedAt.IsZero() || why.GetAtUs() < r.drainedAt.UnixMicro())
 }
 
-// stopTime is how long nodes may go without any progress while they stop, see Run.Moved: a little more than a node
+// stopTimeout is how long nodes may go without any progress while they stop, see Run.ProgressCount: a little more than a node
 // gives itself, which can say why.
-const stopTime = 65 * time.Second
+const stopTimeout = 65 * time.Second
 
 // GiveUp ends a run that is over for a reason which is no fault of a node, and of which nothing is kept.
 func (r *Run) GiveUp(why *fault.Error) *Report {
-	report, _ := r.failed(why)
+	report, _ := r.finishFailed(why)
 	return report
 }
 
-// Interrupt gives a run up because somebody wants it so, for the reason that EndFor has noted.
+// Interrupt gives a run up because somebody wants it so, for the reason that SetEndCause has noted.
 func (r *Run) Interrupt() *Report {
 	r.giveUp()
-	return r.report(nil)
+	return r.makeReport(nil)
 }
 
 // NeverBegan ends a run that could not begin: by a fault, or because it was interrupted.
 func (r *Run) NeverBegan(ctx context.Context, err error, while string) (*Report, error) {
 	if ctx.Err() == nil {
-		return r.failed(r.FaultOf(err, while))
+		return r.finishFailed(r.FaultOf(err, while))
 	}
 	r.endCause = EndInterrupted
 	return r.Interrupt(), nil
 }
 
-// failed closes the accounts of a run that a fault has ended.
-func (r *Run) failed(cause *fault.Error) (*Report, error) {
+// finishFailed closes the accounts of a run that a fault has ended.
+func (r *Run) finishFailed(cause *fault.Error) (*Report, error) {
 	if r.endCause != EndControlLost {
 		r.endCause = EndFault
 	}
 	r.giveUp()
-	return r.report(cause), cause
+	return r.makeReport(cause), cause
 }
 
 // giveUp makes every node drop what it does, and collects what they tell. What they have written stays.
 func (r *Run) giveUp() {
-	r.faults.tell((*fault.Core).Silence)
+	r.faults.updateCore((*fault.Core).IgnoreFaults)
 	r.gaveUp = true
 	r.linked.Store(false)
-	ctx, cancel := context.WithTimeout(context.Background(), r.opts.within(giveUpTime))
+	ctx, cancel := context.WithTimeout(context.Background(), r.opts.timeoutFor(giveUpTimeout))
 	defer cancel()
 	stop := &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, Abandon: true}
-	if err := r.all(ctx, stop); err != nil {
+	if err := r.commandAll(ctx, stop); err != nil {
 		r.log.Info("not every node could be told to give up, or some had done so", "err", err)
 	}
 	// Nodes come first: what the scheduler gives up under one that is still at work looks to that like a mistake of its
@@ -108,67 +108,67 @@ func (r *Run) giveUp() {
 	if s := r.scheduler(); s != nil {
 		if err := s.Abandon(); err != nil {
 			r.log.Info("the scheduler could not be told to give up", "err", err)
-			r.bookless = !closed(r.LastStats())
+			r.schedulerLost = !accountsFinal(r.LastStats())
 		}
 	}
-	r.collect()
+	r.collectReports()
 }
 
-// giveUpTime bounds how long nodes may take to drop everything: they wait for nobody.
-const giveUpTime = 2 * time.Second
+// giveUpTimeout bounds how long nodes may take to drop everything: they wait for nobody.
+const giveUpTimeout = 2 * time.Second
 
-// collect asks the scheduler for its figures and every node for its final report, at the same time.
-func (r *Run) collect() {
-	if err := r.askScheduler(); err != nil && !closed(r.LastStats()) {
+// collectReports asks the scheduler for its figures and every node for its final report, at the same time.
+func (r *Run) collectReports() {
+	if err := r.refreshStats(); err != nil && !accountsFinal(r.LastStats()) {
 		r.log.Warn("the scheduler did not give its last figures", "err", err)
-		r.bookless = true
+		r.schedulerLost = true
 	}
-	most := finalTime
+	most := finalTimeout
 	if r.gaveUp {
-		most = collectTime // it is over in any case
+		most = collectTimeout // it is over in any case
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), r.opts.within(most))
+	ctx, cancel := context.WithTimeout(context.Background(), r.opts.timeoutFor(most))
 	defer cancel()
-	_ = r.every(func(n *member) error { // the others keep the last report they sent
-		if !r.final(ctx, n) {
+	_ = r.forEach(func(n *member) error { // the others keep the last report they sent
+		if !r.awaitFinal(ctx, n) {
 			r.log.Warn("a node did not give its final report", "node", n.name)
 		}
 		return nil
 	})
 }
 
-// final asks a node for its final report, and again while it does not answer: one that stands still for a moment is not
+// awaitFinal asks a node for its final report, and again while it does not answer: one that stands still for a moment is not
 // lost. Nobody waits for a process that has ended, nor for a node that the run has lost.
-func (r *Run) final(ctx context.Context, n *member) bool {
+func (r *Run) awaitFinal(ctx context.Context, n *member) bool {
 	for {
-		each, cancel := context.WithTimeout(ctx, r.opts.within(collectTime))
-		err := n.last(each)
+		each, cancel := context.WithTimeout(ctx, r.opts.timeoutFor(collectTimeout))
+		err := n.requestReport(each)
 		cancel()
 		switch {
-		case err == nil || r.faults.done(n.latest()):
+		case err == nil || r.faults.isFinal(n.latestReport()):
 			return true
-		case r.gaveUp, refused(err), r.lost(n.name), r.dead(n.name):
+		case r.gaveUp, isRefused(err), r.isLost(n.name), r.isDead(n.name):
 			return false
 		}
 		select {
-		case <-time.After(againEvery):
+		case <-time.After(retryInterval):
 		case <-ctx.Done():
 			return false
 		}
 	}
 }
 
-// closed tells that the books that a scheduler told of cannot change any more.
-func closed(st tagnet.Stats) bool {
+// accountsFinal tells that the accounts that a scheduler reported cannot change any more.
+func accountsFinal(st tagnet.Stats) bool {
 	reg := st.Registers
 	return tagnet.State(reg.GetState()) == tagnet.Drained && reg.GetInFlight() == 0
 }
 
-// collectTime bounds how long a node may take to give its final report, which it has at hand; finalTime, how long it is
+// collectTimeout bounds how long a node may take to give its final report, which it has at hand; finalTimeout, how long it is
 // asked for it: as long as a run bears that a node is silent.
 const (
-	collectTime = 2 * time.Second
-	finalTime   = bears
+	collectTimeout = 2 * time.Second
+	finalTimeout   = silenceTimeout
 )
 
 // Progress is how a run stands.
@@ -193,13 +193,13 @@ func (r *Run) Progress() Progress {
 		InFlight:   reg.GetInFlight(),
 		Incomplete: reg.GetCounters().GetEventsIncomplete(),
 		State:      tagnet.State(reg.GetState()).String(),
-		Silent:     r.silent(),
+		Silent:     r.silentSources(),
 	}
 	if r.ending.Load() {
 		p.WaitsFor = r.WaitsFor()
 	}
 	for _, n := range r.nodes {
-		c := n.latest().GetCounters()
+		c := n.latestReport().GetCounters()
 		p.Bytes += c["bu.bytes_built"]
 		p.Resent += c["link.chunks_resent"]
 	}

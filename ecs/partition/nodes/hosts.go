@@ -21,10 +21,10 @@ func (r *Report) countHosts(cfg *config.Config, reports []*nodev1.Report) {
 	if !cfg.Debug.Stamps {
 		return
 	}
-	of := func(has func(*nodev1.Report) bool) *Quantiles4 {
+	quantilesWhere := func(matches func(*nodev1.Report) bool) *Quantiles4 {
 		var some []*nodev1.Report
 		for _, rep := range reports {
-			if has(rep) {
+			if matches(rep) {
 				some = append(some, rep)
 			}
 		}
@@ -36,8 +36,8 @@ func (r *Report) countHosts(cfg *config.Config, reports []*nodev1.Report) {
 		return &q
 	}
 	r.Hosts = &Hosts{
-		Readout:  of(func(rep *nodev1.Report) bool { return rep.GetSeat().GetReadout() }),
-		Builder:  of(func(rep *nodev1.Report) bool { return rep.GetSeat().GetBuilder() }),
-		Decision: of(func(rep *nodev1.Report) bool { return rep.GetName() == cfg.DecisionNode }),
+		Readout:  quantilesWhere(func(rep *nodev1.Report) bool { return rep.GetSeat().GetReadout() }),
+		Builder:  quantilesWhere(func(rep *nodev1.Report) bool { return rep.GetSeat().GetBuilder() }),
+		Decision: quantilesWhere(func(rep *nodev1.Report) bool { return rep.GetName() == cfg.DecisionNode }),
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"ringlet/tagnet"
 )
 
-// lacking says which readout units were gone for a part of the run, and what is missing for that.
-func (r *Run) lacking(reports []*nodev1.Report, reg *tagnet.Registers) (all []recording.UnitOutages) {
+// missingReadouts says which readout units were gone for a part of the run, and what is missing for that.
+func (r *Run) missingReadouts(reports []*nodev1.Report, reg *tagnet.Registers) (all []recording.UnitOutages) {
 	nodes := map[int]string{}
 	for _, m := range r.View().GetMembers() {
 		if m.GetReadout() {
@@ -30,14 +30,14 @@ func (r *Run) lacking(reports []*nodev1.Report, reg *tagnet.Registers) (all []re
 			Events:      m.GetEvents(),
 			FirstMEP:    m.GetFirstMep(),
 			LastMEP:     m.GetLastMep(),
-			Outages:     gone(reg, nodes[ru]),
+			Outages:     absences(reg, nodes[ru]),
 		})
 	}
 	return all
 }
 
-// gone says when a readout unit was, as the scheduler knows it.
-func gone(reg *tagnet.Registers, node string) (all []recording.Outage) {
+// absences says when a readout unit was, as the scheduler knows it.
+func absences(reg *tagnet.Registers, node string) (all []recording.Outage) {
 	for _, u := range reg.GetRus() {
 		if u.GetName() != node {
 			continue

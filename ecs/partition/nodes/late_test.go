@@ -94,14 +94,14 @@ func recordingRun(t *testing.T, n0 written) *Run {
 	crew := NewCrew(Options{Log: slog.New(slog.DiscardHandler)}, cfg)
 	view := &nodev1.Member{Name: "n0", Builder: true}
 	crew.nodes = append(crew.nodes, &member{
-		name:   "n0",
-		client: n0,
-		view:   view,
-		report: &nodev1.Report{},
+		name:       "n0",
+		client:     n0,
+		firstEntry: view,
+		report:     &nodev1.Report{},
 	})
 	crew.view.Store(&nodev1.View{Members: []*nodev1.Member{view}})
 	r := crew.NewRun(7)
-	r.UseKey(NewKey())
+	r.SetKey(NewKey())
 	return r
 }
 
@@ -154,8 +154,8 @@ func TestGivenUpWithMoreInTheFiles(t *testing.T) {
 				t.Errorf("%d built, %d abandoned, %d in the output: %+v",
 					out.EventsBuilt, out.EventsAbandoned, out.OutputEvents, out.Recorded)
 			}
-			if out.Word() != "ABORTED" || len(verdict) == 0 || len(out.Recorded.Unread) > 0 {
-				t.Errorf("%s, the manifest has %q, unread %v", out.Word(), verdict, out.Recorded.Unread)
+			if out.VerdictWord() != "ABORTED" || len(verdict) == 0 || len(out.Recorded.Unread) > 0 {
+				t.Errorf("%s, the manifest has %q, unread %v", out.VerdictWord(), verdict, out.Recorded.Unread)
 			}
 		})
 	}
@@ -189,8 +189,8 @@ func (d dying) Stats() (st tagnet.Stats, err error) {
 // that were not even issued when it told something for the last time.
 func TestBooksAreLostWhileNodesStop(t *testing.T) {
 	for name, c := range map[string]struct {
-		state  tagnet.State
-		untold bool
+		state      tagnet.State
+		endUnknown bool
 	}{
 		"it told when it was drained": {tagnet.Drained, false},
 		"it told before":              {tagnet.Draining, true},
@@ -200,7 +200,7 @@ func TestBooksAreLostWhileNodesStop(t *testing.T) {
 			r := recordingRun(t, written{packing: 100, meps: 12, verdict: &verdict})
 			answers := 1
 			r.sched, r.tagnetName = dying{answers: &answers, state: c.state}, "n9"
-			r.EndFor(EndStopped)
+			r.SetEndCause(EndStopped)
 			out, err := r.Finish()
 			if err != nil {
 				t.Fatal(err)
@@ -209,15 +209,15 @@ func TestBooksAreLostWhileNodesStop(t *testing.T) {
 				t.Errorf("%d triggered, %d built, %d abandoned, %d in the output",
 					out.EventsTriggered, out.EventsBuilt, out.EventsAbandoned, out.OutputEvents)
 			}
-			if out.Untold != c.untold || out.FromFiles != c.untold || c.untold == (len(out.Accounts) > 6) {
+			if out.EndUnknown != c.endUnknown || out.FromFiles != c.endUnknown || c.endUnknown == (len(out.Accounts) > 6) {
 				t.Errorf("untold %v, from files %v, %d accounts; not checked: %q",
-					out.Untold, out.FromFiles, len(out.Accounts), out.NotChecked)
+					out.EndUnknown, out.FromFiles, len(out.Accounts), out.NotChecked)
 			}
-			if c.untold != (out.Cause != nil && out.Cause.Component == "n9") {
+			if c.endUnknown != (out.Cause != nil && out.Cause.Component == "n9") {
 				t.Errorf("the cause is %+v", out.Cause)
 			}
-			if out.GivenUp || out.Word() != "INCOMPLETE" || len(verdict) == 0 { // the nodes here count nothing
-				t.Errorf("%s, the manifest has %q: %+v %v", out.Word(), verdict, out.Recorded, out.Cause)
+			if out.GivenUp || out.VerdictWord() != "INCOMPLETE" || len(verdict) == 0 { // the nodes here count nothing
+				t.Errorf("%s, the manifest has %q: %+v %v", out.VerdictWord(), verdict, out.Recorded, out.Cause)
 			}
 		})
 	}
@@ -226,21 +226,21 @@ func TestBooksAreLostWhileNodesStop(t *testing.T) {
 // A manifest that does not take the verdict counts as unread: the record is completed when it does.
 func TestAManifestWithoutTheVerdict(t *testing.T) {
 	r := NewCrew(Options{Log: slog.New(slog.DiscardHandler)}, config.Default()).NewRun(7)
-	read := &recorded{set: recording.NewSet(100), found: map[uint32]bool{0: true}}
+	read := &recorded{set: recording.NewSet(100), foundBUs: map[uint32]bool{0: true}}
 	read.directories = []*directory{{
-		by:       &member{name: "n0", client: written{}},
+		reader:   &member{name: "n0", client: written{}},
 		builders: []*nodev1.RecordedBuilder{{Node: "n0"}},
 		set:      recording.NewSet(100),
 	}}
 	// The disk was full before a builder unit could record that it writes here (found by the soak, plan 38 of seed 1129:
 	// nobody came back when there was room, and the manifest had no verdict for good).
 	read.directories = append(read.directories, &directory{
-		by:    &member{name: "n2", client: written{}},
-		nodes: []string{"n2"},
-		set:   recording.NewSet(100),
+		reader: &member{name: "n2", client: written{}},
+		nodes:  []string{"n2"},
+		set:    recording.NewSet(100),
 	})
 	report := &Report{Recorded: &Output{}}
-	if r.conclude(t.Context(), read, report); !slices.Equal(report.Recorded.Unread, []string{"n0", "n2"}) {
+	if r.writeVerdicts(t.Context(), read, report); !slices.Equal(report.Recorded.Unread, []string{"n0", "n2"}) {
 		t.Errorf("unread: %v", report.Recorded.Unread)
 	}
 }
@@ -287,7 +287,7 @@ func TestSleptThroughTheEnd(t *testing.T) {
 		crew := NewCrew(Options{Log: slog.New(slog.DiscardHandler)}, cfg)
 		var dropped uint32
 		crew.nodes = []*member{{name: "n0", client: asleep{run: c.run, state: c.state, dropped: &dropped}}}
-		late := Late{Configuration: cfg, Unread: []string{c.unread}}
+		late := LateCompletion{Configuration: cfg, Unread: []string{c.unread}}
 		if late.retire(t.Context(), crew.NewRun(7)); dropped != c.want {
 			t.Errorf("%s: it was told to drop run %d, want %d", name, dropped, c.want)
 		}
@@ -310,11 +310,11 @@ func TestUnread(t *testing.T) {
 		"it has told of MEPs, and of no directory": {false, "", 5, true, true},
 		"it has written nothing":                   {false, "", 0, false, false},
 	} {
-		o := &recorded{found: map[uint32]bool{3: c.found}, silent: map[string]string{}}
+		o := &recorded{foundBUs: map[uint32]bool{3: c.found}, silentReasons: map[string]string{}}
 		if c.silent != "" {
-			o.silent["n3"] = c.silent
+			o.silentReasons["n3"] = c.silent
 		}
-		o.miss([]wanted{{"n3", 3, c.built}}, "/data/run-000007")
+		o.noteUnread([]wantedOutput{{"n3", 3, c.built}}, "/data/run-000007")
 		if (len(o.unread) > 0) != c.unread || (len(o.problems) > 0) != c.said {
 			t.Errorf("%s: unread %v, said %q", name, o.unread, o.problems)
 		}
@@ -335,14 +335,14 @@ func TestCompletedInParts(t *testing.T) {
 		if lost {
 			first.EventsAbandoned = 0
 		}
-		first.Accounts = []Check{first.outcomes()}
-		parts := rapid.SliceOfN(rapid.SliceOf(rapid.Uint64Range(0, 50)), 1, 4).Draw(t, "MEPs of each builder unit")
+		first.Accounts = []Check{first.outcomesCheck()}
+		rounds := rapid.SliceOfN(rapid.SliceOf(rapid.Uint64Range(0, 50)), 1, 4).Draw(t, "MEPs of each builder unit")
 		all, report := recording.NewSet(packing), first
-		for _, meps := range parts {
+		for _, meps := range rounds {
 			for _, mep := range meps {
 				all.Add(recording.Entry{MEP: mep, Events: packing, Attempt: 0})
 			}
-			report.completed(&cfg, &recorded{set: all})
+			report.completeWith(&cfg, &recorded{set: all})
 			sum := report.EventsBuilt + report.EventsAbandoned
 			switch {
 			case sum != report.EventsTriggered:
@@ -356,7 +356,7 @@ func TestCompletedInParts(t *testing.T) {
 		}
 		once := first
 		once.Accounts = slices.Clone(first.Accounts)
-		once.completed(&cfg, &recorded{set: all})
+		once.completeWith(&cfg, &recorded{set: all})
 		if report.EventsBuilt != once.EventsBuilt || report.EventsTriggered != once.EventsTriggered {
 			t.Fatalf("%d of %d built when read in parts, %d of %d at once",
 				report.EventsBuilt, report.EventsTriggered, once.EventsBuilt, once.EventsTriggered)
@@ -382,7 +382,7 @@ func TestUnreadIsNotMerged(t *testing.T) {
 	}
 	r := NewCrew(Options{}, cfg).NewRun(7)
 	out := &Report{OutputEvents: 8, Recorded: &Output{Directory: run}}
-	r.merge(out, &recorded{directories: []*directory{{id: m.ID}}, lacking: []string{"n3"}})
+	r.mergeOutputs(out, &recorded{directories: []*directory{{id: m.ID}}, unreadWithMEPs: []string{"n3"}})
 	if !out.Unmerged || len(out.Recorded.Problems) != 1 || !strings.Contains(out.Recorded.Problems[0], "segments of n3") {
 		t.Errorf("unmerged %v: %q", out.Unmerged, out.Recorded.Problems)
 	}
@@ -398,19 +398,19 @@ func TestPromising(t *testing.T) {
 	at := func(id string) *directory { return &directory{id: id} }
 	silent := errors.New("it has not joined")
 	for name, c := range map[string]struct {
-		answers []answer
+		answers []outputAnswer
 		want    bool
 	}{
-		"nobody is back": {[]answer{{name: "n0", at: at("a")}, {name: "n1", err: silent},
+		"nobody is back": {[]outputAnswer{{name: "n0", directory: at("a")}, {name: "n1", err: silent},
 			{name: "n2", err: silent}}, false},
-		"one is back with its files": {[]answer{{name: "n0", at: at("a")}, {name: "n1", at: at("a")},
+		"one is back with its files": {[]outputAnswer{{name: "n0", directory: at("a")}, {name: "n1", directory: at("a")},
 			{name: "n2", err: silent}}, true},
-		"one is back without":          {[]answer{{name: "n0", at: at("a")}, {name: "n1"}, {name: "n2", err: silent}}, false},
-		"one that had told of nothing": {[]answer{{name: "n0", at: at("a")}, {name: "n1", err: silent}, {name: "n2"}}, true},
-		"a stranger has its files": {[]answer{{name: "n0", at: at("a")}, {name: "n9", at: at("b")},
+		"one is back without":          {[]outputAnswer{{name: "n0", directory: at("a")}, {name: "n1"}, {name: "n2", err: silent}}, false},
+		"one that had told of nothing": {[]outputAnswer{{name: "n0", directory: at("a")}, {name: "n1", err: silent}, {name: "n2"}}, true},
+		"a stranger has its files": {[]outputAnswer{{name: "n0", directory: at("a")}, {name: "n9", directory: at("b")},
 			{name: "n1", err: silent}}, true},
 	} {
-		late := Late{
+		late := LateCompletion{
 			Configuration: cfg,
 			Names:         []string{"n0", "n1", "n2"},
 			Unread:        []string{"n1", "n2"},
@@ -419,7 +419,7 @@ func TestPromising(t *testing.T) {
 				Builders: []BuilderShare{{Node: "n0", MEPs: 4}, {Node: "n1", MEPs: 3}},
 			},
 		}
-		if got := late.promising(c.answers); got != c.want {
+		if got := late.expectsMore(c.answers); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -13,7 +13,9 @@ import (
 // A node at rest that tells of a lost link has to be configured again before a run begins; one in another state, or
 // degraded by something else, has not.
 func TestLinkDown(t *testing.T) {
-	of := func(part string) *nodev1.Cause { return &nodev1.Cause{Component: "n1", Part: part, What: "no answer"} }
+	of := func(subsystem string) *nodev1.Cause {
+		return &nodev1.Cause{Component: "n1", Part: subsystem, What: "no answer"}
+	}
 	ready := fsm.Ready.String()
 	for name, c := range map[string]struct {
 		status *nodev1.Status
@@ -21,8 +23,8 @@ func TestLinkDown(t *testing.T) {
 	}{
 		"well":              {&nodev1.Status{State: ready}, false},
 		"parked":            {&nodev1.Status{State: ready, Parked: true}, true},
-		"without a link":    {&nodev1.Status{State: ready, Degraded: true, Cause: of(fault.PartTransport)}, true},
-		"by its process":    {&nodev1.Status{State: ready, Degraded: true, Cause: of(fault.PartProcess)}, false},
+		"without a link":    {&nodev1.Status{State: ready, Degraded: true, Cause: of(fault.SubsystemTransport)}, true},
+		"by its process":    {&nodev1.Status{State: ready, Degraded: true, Cause: of(fault.SubsystemProcess)}, false},
 		"parked, in a run":  {&nodev1.Status{State: fsm.Running.String(), Parked: true}, false},
 		"not configured":    {&nodev1.Status{State: fsm.NotReady.String(), Parked: true}, false},
 		"parked, in a step": {&nodev1.Status{State: fsm.Configuring.String(), Parked: true}, false},
@@ -37,24 +39,24 @@ func TestLinkDown(t *testing.T) {
 // where its loss was borne.
 func TestStartedAnewBeforeARunBegins(t *testing.T) {
 	for name, c := range map[string]struct {
-		at    string // where the cluster has it now
-		whole bool
+		at         string // where the cluster has it now
+		allPresent bool
 	}{
 		"where it was":            {"127.0.0.1:1", true},
 		"unknown to the cluster":  {"", true}, // gossip may be late, and its watch knows more
 		"at another address":      {"127.0.0.1:2", false},
 		"nobody asks the cluster": {"none", true},
 	} {
-		opts := Options{Where: func(string) string { return c.at }}
+		opts := Options{AddressOf: func(string) string { return c.at }}
 		if c.at == "none" {
-			opts.Where = nil
+			opts.AddressOf = nil
 		}
 		crew := NewCrew(opts, config.Default())
-		crew.nodes = []*member{{name: "n0", faults: crew.faults, view: &nodev1.Member{GrpcAddress: "127.0.0.1:1"}}}
-		err := crew.NewRun(7).left()
+		crew.nodes = []*member{{name: "n0", faults: crew.faults, firstEntry: &nodev1.Member{GrpcAddress: "127.0.0.1:1"}}}
+		err := crew.NewRun(7).goneBeforeStart()
 		var x *fault.Error
-		if crew.Whole() != c.whole || (err == nil) != c.whole || err != nil && (!errors.As(err, &x) || x.Component != "n0") {
-			t.Errorf("%s: whole %v, %v", name, crew.Whole(), err)
+		if crew.AllPresent() != c.allPresent || (err == nil) != c.allPresent || err != nil && (!errors.As(err, &x) || x.Component != "n0") {
+			t.Errorf("%s: whole %v, %v", name, crew.AllPresent(), err)
 		}
 	}
 }

@@ -19,14 +19,14 @@ import (
 type fakeScheduler struct {
 	tagnet.Scheduler // nil: what is not below is not called
 
-	mu       sync.Mutex // guards what follows
-	unit     string
-	excluded bool
-	wanted   bool
-	settled  time.Time // when the readout units have settled
-	attached time.Time // when the unit attaches if it may
-	drained  chan struct{}
-	fails    error
+	mu         sync.Mutex // guards what follows
+	unit       string
+	excluded   bool
+	wanted     bool
+	reconciled time.Time // when the readout units have settled
+	attached   time.Time // when the unit attaches if it may
+	drained    chan struct{}
+	fails      error
 }
 
 func (f *fakeScheduler) ExcludeBU(string) (int, error) {
@@ -47,7 +47,7 @@ func (f *fakeScheduler) IncludeBU(string) error {
 	if f.fails != nil {
 		return f.fails
 	}
-	if time.Now().Before(f.settled) {
+	if time.Now().Before(f.reconciled) {
 		return &tagnet.RemoteError{Refusal: tagnet.RefusedNow,
 			Message: "cannot be included yet: r1 may still be writing to it"}
 	}
@@ -72,51 +72,51 @@ func (f *fakeScheduler) Drained() <-chan struct{} { return f.drained }
 func TestInclude(t *testing.T) {
 	const never = time.Hour
 	for name, c := range map[string]struct {
-		settled, attached, drained time.Duration // from now
-		lost                       bool
-		fails                      error
-		takes                      time.Duration
-		says                       string // in the error; empty: it is in
+		reconciledAfter, attached, drained time.Duration // from now
+		lost                               bool
+		fails                              error
+		takes                              time.Duration
+		says                               string // in the error; empty: it is in
 	}{
 		"at once": {},
-		"when settled": {settled: 320 * time.Millisecond, attached: 600 * time.Millisecond,
+		"when settled": {reconciledAfter: 320 * time.Millisecond, attached: 600 * time.Millisecond,
 			takes: 600 * time.Millisecond},
-		"never settled":     {settled: never, takes: includeTime, says: "r1 may still be writing"},
-		"never comes back":  {attached: never, takes: includeTime, says: "has not come back"},
-		"the run ends":      {settled: never, drained: time.Second, takes: time.Second, says: "the run is over"},
-		"lost meanwhile":    {settled: 500 * time.Millisecond, lost: true, takes: 500 * time.Millisecond, says: "was lost"},
+		"never settled":     {reconciledAfter: never, takes: includeTimeout, says: "r1 may still be writing"},
+		"never comes back":  {attached: never, takes: includeTimeout, says: "has not come back"},
+		"the run ends":      {reconciledAfter: never, drained: time.Second, takes: time.Second, says: "the run is over"},
+		"lost meanwhile":    {reconciledAfter: 500 * time.Millisecond, lost: true, takes: 500 * time.Millisecond, says: "was lost"},
 		"the scheduler not": {fails: errors.New("the scheduler is gone"), says: "is gone"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
 				f := &fakeScheduler{
-					unit:     "b1",
-					excluded: true,
-					settled:  began.Add(c.settled),
-					attached: began.Add(c.attached),
-					drained:  make(chan struct{}),
-					fails:    c.fails,
+					unit:       "b1",
+					excluded:   true,
+					reconciled: began.Add(c.reconciledAfter),
+					attached:   began.Add(c.attached),
+					drained:    make(chan struct{}),
+					fails:      c.fails,
 				}
 				r := &Run{Crew: &Crew{faults: newFaults(false)}, sched: f}
-				stand(t, r, "at-least 1 of 3", "r1", "b1", "b2", "b3")
-				if err := ask(r.faults, func(c *fault.Core) error { return c.Exclude("b1") }); err != nil {
+				setUnits(t, r, "at-least 1 of 3", "r1", "b1", "b2", "b3")
+				if err := queryCore(r.faults, func(c *fault.Core) error { return c.Exclude("b1") }); err != nil {
 					t.Fatal(err)
 				}
 				if c.drained > 0 {
 					time.AfterFunc(c.drained, func() { close(f.drained) })
 				}
 				if c.lost {
-					time.AfterFunc(100*time.Millisecond, func() { r.faults.tell(func(c *fault.Core) { c.Adopt("b1", true, false) }) })
+					time.AfterFunc(100*time.Millisecond, func() { r.faults.updateCore(func(c *fault.Core) { c.AdoptUnit("b1", true, false) }) })
 				}
 				err := r.Include(context.Background(), "b1")
 				if c.says == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), c.says) {
 					t.Errorf("included with the error %v, which should say %q", err, c.says)
 				}
-				if in := !slices.Contains(r.Out(), "b1"); in != (err == nil) {
+				if in := !slices.Contains(r.InactiveBuilders(), "b1"); in != (err == nil) {
 					t.Errorf("error %v, and in %v", err, in)
 				}
-				if took := time.Since(began); took < c.takes || took > c.takes+includeEvery {
+				if took := time.Since(began); took < c.takes || took > c.takes+includePollInterval {
 					t.Errorf("it took %v, not %v", took, c.takes)
 				}
 				if err != nil && !c.lost && f.wanted {

@@ -11,15 +11,15 @@ import (
 	"ringlet/readoutunit/source/live"
 )
 
-// losses are what a run has lost: each thing once, with the setting that allowed it. What a front-end still has, since
+// listLosses are what a run has lost: each thing once, with the setting that allowed it. What a front-end still has, since
 // nobody acknowledged it, is not lost; what came behind the end of the run neither; nor is what was refused, which may
 // be a stranger's: if it was data, its fragment is missing.
-func (r *Report) losses() []recording.Loss {
+func (r *Report) listLosses() []recording.Loss {
 	l := &lossList{}
 	l.add("incomplete", "", r.EventsIncomplete, "events", "")
 	l.add("abandoned", "", r.EventsAbandoned, "events", "")
 	l.add("discarded", "", r.EventsDiscarded, "events", "overload: discard")
-	l.add("skipped", "the input", r.Skipped, "records", "on-bad-record: skip")
+	l.add("skipped", "the input", r.RecordsSkipped, "records", "on-bad-record: skip")
 	r.sourceLosses(l)
 	r.unitLosses(l)
 	r.outputLosses(l)
@@ -30,9 +30,9 @@ func (r *Report) losses() []recording.Loss {
 type lossList struct{ list []recording.Loss }
 
 // add adds a loss, if it is one.
-func (l *lossList) add(what, of string, count uint64, unit, allowed string) {
+func (l *lossList) add(what, source string, count uint64, unit, allowed string) {
 	if count > 0 {
-		l.list = append(l.list, recording.Loss{What: what, Subject: of, Count: count, Unit: unit, AllowedBy: allowed})
+		l.list = append(l.list, recording.Loss{What: what, Subject: source, Count: count, Unit: unit, AllowedBy: allowed})
 	}
 }
 
@@ -44,12 +44,12 @@ func (r *Report) sourceLosses(l *lossList) {
 	if how := cmp.Or(r.OnMissing, live.Mark.String()); how != live.Mark.String() {
 		allowed = ""
 	}
-	bears, _ := config.ParseTolerance(r.TolerateMissing) // it was checked
+	tolerance, _ := config.ParseTolerance(r.TolerateMissing) // it was checked
 	for _, s := range r.Sources {
 		missing := len(l.list)
 		l.add("missing", s.Name, s.Missing, "fragments", allowed)
-		if s.Missing > 0 && bears.Bears(s.Missing, s.Missing+s.Used) {
-			l.list[missing].Tolerated, l.list[missing].AllowedBy = true, "tolerate-missing: "+bears.Text
+		if s.Missing > 0 && tolerance.Bears(s.Missing, s.Missing+s.Used) {
+			l.list[missing].Tolerated, l.list[missing].AllowedBy = true, "tolerate-missing: "+tolerance.Text
 		}
 		known := s.Missing
 		for _, of := range []struct {
@@ -64,7 +64,7 @@ func (r *Report) sourceLosses(l *lossList) {
 		l.add("thrown away since their number ran backwards", s.Name, s.Backwards, "fragments", "")
 		l.add("thrown away since their number jumped", s.Name, s.Jumps, "fragments", "")
 		if r.EndCause == endInput && r.Cause == nil { // else they came behind the end of the run
-			l.add("left over", s.Name, s.Left, "fragments", "")
+			l.add("left over", s.Name, s.Remaining, "fragments", "")
 		}
 	}
 }
@@ -76,7 +76,7 @@ func (r *Report) unitLosses(l *lossList) {
 		l.add("missing", plural.Span("source", uint64(x.FirstSource), uint64(x.LastSource))+" of "+x.Node, x.Events*n,
 			"fragments", "readout-loss")
 	}
-	out := slices.Clone(r.Without)
+	out := slices.Clone(r.InactiveBuilders)
 	if r.FirstLoss != nil && !slices.Contains(out, r.FirstLoss.Component) {
 		out = append(out, r.FirstLoss.Component)
 	}
@@ -105,7 +105,7 @@ func (r *Report) unitLosses(l *lossList) {
 
 // outputLosses are those of events that were handed to other programs. Where files have every event, too, none is lost.
 func (r *Report) outputLosses(l *lossList) {
-	if r.Recorded != nil && r.toAll() || r.OutputStreams == nil && r.Recorded != nil {
+	if r.Recorded != nil && r.sendsAllToAll() || r.OutputStreams == nil && r.Recorded != nil {
 		return
 	}
 	for _, n := range r.Counters {
@@ -114,9 +114,9 @@ func (r *Report) outputLosses(l *lossList) {
 	}
 }
 
-// Unread says which builder units handed MEPs to buffers that nobody read, a sentence each, whether that is a
+// UnreadBuffers says which builder units handed MEPs to buffers that nobody read, a sentence each, whether that is a
 // loss or not.
-func (r *Report) Unread() (said []string) {
+func (r *Report) UnreadBuffers() (said []string) {
 	for _, n := range r.Counters {
 		if k := n.Counters["bu.output_meps_unread"]; k > 0 {
 			said = append(said, fmt.Sprintf("nobody has read the buffer of %s, to which %d MEPs were handed: start its reader "+

@@ -20,16 +20,16 @@ import (
 // member is a node as the control knows it.
 type member struct {
 	// immutable
-	name   string
-	conn   *road
-	client nodev1.NodeClient
-	view   *nodev1.Member // as it was when the node was met; see seat
-	term   *nodev1.Term   // of this control
-	faults *faults        // hears what the node tells; nil: nobody does
+	name       string
+	conn       *swapConn
+	client     nodev1.NodeClient
+	firstEntry *nodev1.Member // as it was when the node was met; see seat
+	term       *nodev1.Term   // of this control
+	faults     *faults        // hears what the node tells; nil: nobody does
 
-	moved atomic.Pointer[nodev1.Member] // where it is since another process has its place; nil: none has
+	newEntry atomic.Pointer[nodev1.Member] // where it is since another process has its place; nil: none has
 
-	silent atomic.Bool // it did not answer, or not in time: nobody waits for it again
+	unresponsive atomic.Bool // it did not answer, or not in time: nobody waits for it again
 
 	mu       sync.Mutex // guards what follows
 	report   *nodev1.Report
@@ -38,52 +38,52 @@ type member struct {
 	unwatch  func() // ends the watch of this node, and waits; nil: it is not watched
 }
 
-// seat is the place of the node in the view, and where it is now.
-func (m *member) seat() *nodev1.Member {
-	if at := m.moved.Load(); at != nil {
+// entry is the place of the node in the view, and where it is now.
+func (m *member) entry() *nodev1.Member {
+	if at := m.newEntry.Load(); at != nil {
 		return at
 	}
-	return m.view
+	return m.firstEntry
 }
 
-func (m *member) latest() *nodev1.Report {
+func (m *member) latestReport() *nodev1.Report {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.report
 }
 
-// keep takes a report, unless a later one of the same run is there. Reports come by two ways, the watch and the answer
+// storeReport takes a report, unless a later one of the same run is there. Reports come by two ways, the watch and the answer
 // to a question, and what was told before the end of a run may arrive after its final report.
-func (m *member) keep(r *nodev1.Report) {
-	if overtaken(m.latest(), r) {
+func (m *member) storeReport(r *nodev1.Report) {
+	if isStale(m.latestReport(), r) {
 		return
 	}
 	if m.faults != nil {
-		m.faults.heard(m.name, r)
+		m.faults.noteReport(m.name, r)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !overtaken(m.report, r) {
+	if !isStale(m.report, r) {
 		m.report, m.received = r, time.Now()
 	}
 }
 
-// overtaken tells that a report was made before the final one that is there, of the same run: a node that begins a run
+// isStale tells that a report was made before the final one that is there, of the same run: a node that begins a run
 // again, or as another process, has begun it at another time.
-func overtaken(there, r *nodev1.Report) bool {
+func isStale(there, r *nodev1.Report) bool {
 	return there.GetFinal() && !r.GetFinal() && there.GetRun() == r.GetRun() &&
 		there.GetStartedAtUs() == r.GetStartedAtUs()
 }
 
-// given counts the commands of this process to any node: a node holds them to this order. It is one for all partitions,
+// commandOrder counts the commands of this process to any node: a node holds them to this order. It is one for all partitions,
 // since a term is the process's.
-var given atomic.Uint64
+var commandOrder atomic.Uint64
 
 // command gives the node one command.
 func (m *member) command(ctx context.Context, req *nodev1.CommandRequest) error {
 	one := proto.CloneOf(req)
-	one.Protocol, one.Term, one.Order = node.Protocol, m.term, given.Add(1)
-	err := m.again(ctx, func() error {
+	one.Protocol, one.Term, one.Order = node.Protocol, m.term, commandOrder.Add(1)
+	err := m.retry(ctx, func() error {
 		_, err := m.client.Command(ctx, one, grpc.WaitForReady(!req.GetAbandon()))
 		return err
 	})
@@ -91,29 +91,29 @@ func (m *member) command(ctx context.Context, req *nodev1.CommandRequest) error 
 		return nil
 	}
 	if status.Code(err) == codes.DeadlineExceeded {
-		m.silent.Store(true)
+		m.unresponsive.Store(true)
 	}
 	return &commandError{Node: m.name, Command: req.GetCommand(), Err: err}
 }
 
-// againTime is how long a command is given again whose connection broke: as long as a unit's conversation with its
+// retryTimeout is how long a command is given again whose connection broke: as long as a unit's session with its
 // scheduler may be broken, and a little more.
 const (
-	againTime  = 4 * time.Second
-	againEvery = 100 * time.Millisecond
+	retryTimeout  = 4 * time.Second
+	retryInterval = 100 * time.Millisecond
 )
 
-// again repeats a call whose connection broke. Nobody knows whether such a command arrived, and a node obeys one twice
-// as it does once. A node whose process has ended is not called again for longer than againTime; who knows of its end
+// retry repeats a call whose connection broke. Nobody knows whether such a command arrived, and a node obeys one twice
+// as it does once. A node whose process has ended is not called again for longer than retryTimeout; who knows of its end
 // ends ctx.
-func (m *member) again(ctx context.Context, call func() error) error {
+func (m *member) retry(ctx context.Context, call func() error) error {
 	for begun := time.Now(); ; {
 		err := call()
-		if status.Code(err) != codes.Unavailable || time.Since(begun) > againTime || ctx.Err() != nil {
+		if status.Code(err) != codes.Unavailable || time.Since(begun) > retryTimeout || ctx.Err() != nil {
 			return err
 		}
 		select {
-		case <-time.After(againEvery):
+		case <-time.After(retryInterval):
 		case <-ctx.Done():
 			return err
 		}
@@ -128,32 +128,32 @@ type commandError struct {
 }
 
 func (e *commandError) Error() string {
-	return fmt.Sprintf("%s did not carry out %s: %s", e.Node, word(e.Command), status.Convert(e.Err).Message())
+	return fmt.Sprintf("%s did not carry out %s: %s", e.Node, commandName(e.Command), status.Convert(e.Err).Message())
 }
 func (e *commandError) Unwrap() error { return e.Err }
 
-// word is a command as people type it: that of COMMAND_PAUSE is pause.
-func word(c nodev1.Command) string {
+// commandName is a command as people type it: that of COMMAND_PAUSE is pause.
+func commandName(c nodev1.Command) string {
 	return strings.ToLower(strings.TrimPrefix(c.String(), "COMMAND_"))
 }
 
-// done tells the nodes that nobody asks them for anything of this run any more: those that were told to end may.
-func (r *Run) done() {
-	ctx, cancel := context.WithTimeout(context.Background(), r.opts.within(collectTime))
+// releaseNodes tells the nodes that nobody asks them for anything of this run any more: those that were told to end may.
+func (r *Run) releaseNodes() {
+	ctx, cancel := context.WithTimeout(context.Background(), r.opts.timeoutFor(collectTimeout))
 	defer cancel()
-	_ = r.every(func(n *member) error { // who does not hear it ends in a while
+	_ = r.forEach(func(n *member) error { // who does not hear it ends in a while
 		_, err := n.client.Report(ctx, &nodev1.ReportRequest{Term: n.term, Done: true})
 		return err
 	})
 }
 
-// last asks a node for its final report; a node that is gone keeps the last one it sent.
-func (m *member) last(ctx context.Context) error {
+// requestReport asks a node for its final report; a node that is gone keeps the last one it sent.
+func (m *member) requestReport(ctx context.Context) error {
 	rep, err := m.client.Report(ctx, &nodev1.ReportRequest{Term: m.term})
 	if err != nil {
-		m.silent.Store(true)
+		m.unresponsive.Store(true)
 		return err
 	}
-	m.keep(rep)
+	m.storeReport(rep)
 	return nil
 }

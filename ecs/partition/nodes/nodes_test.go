@@ -21,9 +21,9 @@ func TestCommandsAreNamedAsTyped(t *testing.T) {
 	}
 }
 
-// TestFinalReportStays holds that what a node told before the end of a run does not take the place of its final report,
+// TestFinalReportIsKept holds that what a node told before the end of a run does not take the place of its final report,
 // whichever way it came: the accounts are made of the final ones.
-func TestFinalReportStays(t *testing.T) {
+func TestFinalReportIsKept(t *testing.T) {
 	report := func(run uint32, began int64, final bool, retained uint64) *nodev1.Report {
 		return &nodev1.Report{
 			Run:         run,
@@ -34,21 +34,21 @@ func TestFinalReportStays(t *testing.T) {
 	}
 	final := report(7, 100, true, 0)
 	for name, tt := range map[string]struct {
-		then  *nodev1.Report
-		taken bool
+		then   *nodev1.Report
+		stored bool
 	}{
 		"late":           {then: report(7, 100, false, 10)},
-		"final again":    {then: report(7, 100, true, 0), taken: true},
-		"the next run":   {then: report(8, 200, false, 10), taken: true},
-		"begun again":    {then: report(7, 200, false, 10), taken: true},
-		"a new process":  {then: report(0, 0, false, 0), taken: true},
-		"before the run": {then: &nodev1.Report{}, taken: true},
+		"final again":    {then: report(7, 100, true, 0), stored: true},
+		"the next run":   {then: report(8, 200, false, 10), stored: true},
+		"begun again":    {then: report(7, 200, false, 10), stored: true},
+		"a new process":  {then: report(0, 0, false, 0), stored: true},
+		"before the run": {then: &nodev1.Report{}, stored: true},
 	} {
 		m := &member{name: "n0"}
-		m.keep(report(7, 100, false, 12))
-		m.keep(final)
-		m.keep(tt.then)
-		if got := m.latest(); (got == tt.then) != tt.taken {
+		m.storeReport(report(7, 100, false, 12))
+		m.storeReport(final)
+		m.storeReport(tt.then)
+		if got := m.latestReport(); (got == tt.then) != tt.stored {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

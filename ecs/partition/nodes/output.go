@@ -33,22 +33,22 @@ type Output struct {
 	merging bool // a single file was made of one of several outputs
 }
 
-// mostRanges is how many ranges of missing events a report lists.
-const mostRanges = 100
+// maxMissingRanges is how many ranges of missing events a report lists.
+const maxMissingRanges = 100
 
 // closeOutput reads the files back and fills in what the report says of them, before the accounts are closed.
-func (r *Run) closeOutput(out *Report, ask func(context.Context) []answer) *recorded {
+func (r *Run) closeOutput(out *Report, locate func(context.Context) []outputAnswer) *recorded {
 	if !r.cfg.WritesFiles() || r.View() == nil || r.key == (recording.Key{}) {
 		return nil
 	}
-	rec := r.readBack(context.Background(), ask, r.wanted())
-	out.FromFiles = out.FromFiles || r.bookless
-	out.takeOutput(&r.cfg, rec)
+	rec := r.readBack(context.Background(), locate, r.wantedOutputs())
+	out.FromFiles = out.FromFiles || r.schedulerLost
+	out.fillOutput(&r.cfg, rec)
 	return rec
 }
 
-// takeOutput fills in what was read back.
-func (r *Report) takeOutput(cfg *config.Config, rec *recorded) {
+// fillOutput fills in what was read back.
+func (r *Report) fillOutput(cfg *config.Config, rec *recorded) {
 	o := &Output{
 		Path:      cfg.Output,
 		Directory: recording.RunDir(node.OutputDir(*cfg), cfg.RunNumber),
@@ -67,35 +67,35 @@ func (r *Report) takeOutput(cfg *config.Config, rec *recorded) {
 		}
 	}
 	r.FromFiles = r.FromFiles || r.EventsTriggered == 0 && o.Events > 0
-	r.takeStreams(rec)
-	meps, events := r.handed()
+	r.fillStreams(rec)
+	meps, events := r.handedOutCounts()
 	if r.FromFiles {
-		r.believe(o.MEPs+meps, o.Events+events, rec.set.End())
+		r.reconcileFigures(o.MEPs+meps, o.Events+events, rec.set.End())
 	}
 	if o.Missing = []recording.Range{}; events == 0 { // which events other programs have is not known
-		gaps := rec.set.Missing(r.EventsTriggered, mostRanges)
+		gaps := rec.set.Missing(r.EventsTriggered, maxMissingRanges)
 		o.Missing, o.MissingMore = gaps.Ranges, gaps.More
 	}
 	r.Output, r.OutputEvents, r.Recorded = cfg.Output, o.Events+events, o
 }
 
-// Short says that not all of the files could be read. What is in the single file is known, and its segments are gone.
-func (o *Output) Short() bool {
+// Incomplete says that not all of the files could be read. What is in the single file is known, and its segments are gone.
+func (o *Output) Incomplete() bool {
 	return o != nil && o.Merged == nil && !o.merging && len(o.Problems) > 0
 }
 
-// CloseAlone reads the output once more where not all of it could be read, when all nodes have ended and this process
+// CloseWithoutNodes reads the output once more where not all of it could be read, when all nodes have ended and this process
 // can read what they wrote: one that stood still had its files open before.
-func (r *Run) CloseAlone(out *Report) {
-	r.Crew.faults.tell((*fault.Core).Silence)
+func (r *Run) CloseWithoutNodes(out *Report) {
+	r.Crew.faults.updateCore((*fault.Core).IgnoreFaults)
 	out.Unmerged = false
-	r.judge(out, r.closeOutput(out, func(ctx context.Context) []answer { return r.where(ctx, "", here{}) }))
+	r.closeReport(out, r.closeOutput(out, func(ctx context.Context) []outputAnswer { return r.locateOutput(ctx, "", localReader{}) }))
 }
 
-// believe corrects figures of a scheduler that was lost by what is in the files: meps with so many events, of which the
+// reconcileFigures corrects figures of a scheduler that was lost by what is in the files: meps with so many events, of which the
 // last is before end. What it had under way then was abandoned. One that is there counts each event once, those that
 // were written and not told too.
-func (r *Report) believe(meps, events, end uint64) {
+func (r *Report) reconcileFigures(meps, events, end uint64) {
 	if r.EventsBuilt < events {
 		r.MEPsBuilt, r.EventsBuilt = meps, events
 	}
@@ -111,35 +111,35 @@ func (r *Report) believe(meps, events, end uint64) {
 	}
 }
 
-// judgeOutput closes the accounts with what was read back, for the first time or again.
-func (r *Report) judgeOutput() {
+// closeAccounts closes the accounts with what was read back, for the first time or again.
+func (r *Report) closeAccounts() {
 	r.Accounts = slices.DeleteFunc(r.Accounts, func(c Check) bool {
-		return c.Name == exactCheck || c.Name == someCheck || strings.Contains(c.Name, ofStream)
+		return c.Name == exactCheckName || c.Name == partialCheckName || strings.Contains(c.Name, streamCheckPrefix)
 	})
 	for i := range r.Accounts {
-		if r.Accounts[i].Name == outcomesCheck {
-			r.Accounts[i] = r.outcomes()
+		if r.Accounts[i].Name == outcomesCheckName {
+			r.Accounts[i] = r.outcomesCheck()
 		}
 	}
 	if r.Recorded != nil {
 		exact := !r.GivenUp && !r.Degraded && r.EventsAbandoned == 0 && (len(r.Unreported) == 0 || r.OutputStreams == nil)
 		r.Accounts = append(r.Accounts, outputChecks(r, exact)...)
-		if !exact && r.handsOut() && !slices.Contains(r.NotChecked, handedOut) {
-			r.NotChecked = append(r.NotChecked, handedOut)
+		if !exact && r.handsOut() && !slices.Contains(r.NotChecked, handedOutNote) {
+			r.NotChecked = append(r.NotChecked, handedOutNote)
 		}
 	}
-	r.AccountingOK = (r.Cause == nil || !r.GivenUp) && !r.Untold
+	r.AccountingOK = (r.Cause == nil || !r.GivenUp) && !r.EndUnknown
 	for _, ch := range r.Accounts {
 		r.AccountingOK = r.AccountingOK && ch.OK
 	}
-	r.conclude()
+	r.setVerdict()
 }
 
 // verdictFor is the end of a run as it stands in the manifest of a directory.
 func (r *Report) verdictFor(d *directory) recording.Verdict {
 	v := recording.Verdict{
-		Verdict:         r.Worth,
-		Why:             r.Why,
+		Verdict:         r.VerdictName,
+		Why:             r.VerdictReason,
 		Losses:          r.Losses,
 		EndCause:        r.EndCause,
 		EventsTriggered: r.EventsTriggered,
@@ -159,28 +159,28 @@ func (r *Report) verdictFor(d *directory) recording.Verdict {
 
 // Names of the checks of files.
 const (
-	exactCheck = "events built = events in the output"
-	someCheck  = "events built, and of them in the output"
+	exactCheckName   = "events built = events in the output"
+	partialCheckName = "events built, and of them in the output"
 )
 
-// handedOut says what is left out of the accounts where the files have some of the MEPs and other programs the rest.
-const handedOut = "events in the output: what units had handed to other programs that did not end in " +
+// handedOutNote says what is left out of the accounts where the files have some of the MEPs and other programs the rest.
+const handedOutNote = "events in the output: what units had handed to other programs that did not end in " +
 	"good order is not known"
 
-// outputChecks holds the scheduler's books against the files. Where MEPs were given up, or given to a second builder
+// outputChecks holds the scheduler's accounts against the files. Where MEPs were given up, or given to a second builder
 // unit, files may hold what nobody told of in time; they never hold less than what was told.
 func outputChecks(r *Report, exact bool) []Check {
 	switch {
 	case exact:
-		return append([]Check{eq(exactCheck, r.EventsBuilt, r.OutputEvents)}, r.streamChecks()...)
+		return append([]Check{newCheck(exactCheckName, r.EventsBuilt, r.OutputEvents)}, r.streamChecks()...)
 	case r.handsOut():
 		return nil // what builder units had handed out that are gone is not known
 	}
-	return []Check{eq(someCheck, r.EventsBuilt, min(r.EventsBuilt, r.OutputEvents))}
+	return []Check{newCheck(partialCheckName, r.EventsBuilt, min(r.EventsBuilt, r.OutputEvents))}
 }
 
-// merge makes the single file of a run's segments, of each output that is one.
-func (r *Run) merge(out *Report, rec *recorded) {
+// mergeOutputs makes the single file of a run's segments, of each output that is one.
+func (r *Run) mergeOutputs(out *Report, rec *recorded) {
 	switch {
 	case rec == nil || out.OutputEvents == 0:
 	case rec.streams == nil:
@@ -189,7 +189,7 @@ func (r *Run) merge(out *Report, rec *recorded) {
 		}
 	default:
 		for _, one := range rec.streams {
-			s := out.part(&one.cfg)
+			s := out.streamOf(&one.cfg)
 			if s.Merged = r.mergeOne(out, one.cfg, one, s.Directory); s.Merged != nil {
 				out.Recorded.merging = true
 			}
@@ -213,9 +213,9 @@ func (r *Run) mergeOne(out *Report, cfg config.Config, rec *recorded, dir string
 		return failed(", since this process cannot read all segments: they are on %d hosts in %s; bring them into one "+
 			"directory, then run ringlet merge", len(rec.directories), dir)
 	}
-	if len(rec.lacking) > 0 {
+	if len(rec.unreadWithMEPs) > 0 {
 		return failed(", since segments of %s could not be read; %s, when they are there",
-			strings.Join(rec.lacking, ", "), later)
+			strings.Join(rec.unreadWithMEPs, ", "), later)
 	}
 	merged, err := recording.Merge(context.Background(), dir, cfg.Output, recording.MergeOptions{
 		Remove:    true,

@@ -8,47 +8,47 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// Holder is a readout unit that entered the barrier last.
-type Holder struct {
+// BarrierHolder is a readout unit that entered the barrier last.
+type BarrierHolder struct {
 	RU     int        `json:"ru"`
 	Node   string     `json:"node"`
 	Epochs int64      `json:"epochs"` // that it entered last
 	ByUs   Quantiles3 `json:"by_us"`  // after the last but one
 }
 
-// Step is one transfer of a readout unit in time, or a phase in which it had nothing to send.
-type Step struct {
+// TimelineStep is one transfer of a readout unit in time, or a phase in which it had nothing to send.
+type TimelineStep struct {
 	RU    int    `json:"ru"`
 	Epoch uint64 `json:"epoch"` // number of the phase; 0 where there are no phases
 	BU    int    `json:"bu"`    // -1: nothing was sent
 	MEP   uint64 `json:"mep"`   // the first
 	MEPs  uint32 `json:"meps"`  // whose parts went together
 
-	// µs from the run's start by the control's clock to the step by the node's clock; notSeen.
+	// µs from the run's start by the control's clock to the step by the node's clock; stepNotSeen.
 	BeginUs    int64 `json:"begin_us"`    // the write was given to the network
 	SentUs     int64 `json:"sent_us"`     // it had its outcome
 	ReleasedUs int64 `json:"released_us"` // the phase was left
 }
 
-// notSeen is the time of a step that did not come to it.
-const notSeen = -1
+// stepNotSeen is the time of a step that did not come to it.
+const stepNotSeen = -1
 
-// phases fills the fields of the report that tell of phases.
-func (r *Run) phases(out *Report) {
-	out.Holders = []Holder{}
+// fillPhases fills the fields of the report that tell of phases.
+func (r *Run) fillPhases(out *Report) {
+	out.Holders = []BarrierHolder{}
 	var reports []*nodev1.Report
 	for _, n := range r.nodes {
-		rep := n.latest()
+		rep := n.latestReport()
 		if h := figures.Histogram(rep, node.HistogramSkew); h != nil {
 			out.PhaseSkewUs = quantiles(h)
 		}
 		reports = append(reports, rep)
 		for _, s := range rep.GetTimeline() {
-			out.Timeline = append(out.Timeline, r.step(n, s))
+			out.Timeline = append(out.Timeline, r.timelineStep(n, s))
 		}
 	}
 	for _, h := range figures.Holders(reports) {
-		out.Holders = append(out.Holders, Holder{
+		out.Holders = append(out.Holders, BarrierHolder{
 			RU:     h.RU,
 			Node:   r.readoutNode(h.RU),
 			Epochs: h.Late.TotalCount(),
@@ -57,16 +57,16 @@ func (r *Run) phases(out *Report) {
 	}
 }
 
-func (r *Run) step(n *member, s *nodev1.Step) Step {
+func (r *Run) timelineStep(n *member, s *nodev1.Step) TimelineStep {
 	start := r.startedAt.UnixMicro()
 	since := func(us int64) int64 {
 		if us == 0 {
-			return notSeen
+			return stepNotSeen
 		}
 		return us - start
 	}
-	return Step{
-		RU:         int(n.view.GetRuIndex()),
+	return TimelineStep{
+		RU:         int(n.firstEntry.GetRuIndex()),
 		Epoch:      s.GetPhase(),
 		BU:         int(s.GetBuilder()),
 		MEP:        s.GetMep(),
@@ -80,7 +80,7 @@ func (r *Run) step(n *member, s *nodev1.Step) Step {
 // readoutNode is the name of the node with a readout unit.
 func (r *Run) readoutNode(ru int) string {
 	for _, n := range r.nodes {
-		if n.view.GetReadout() && int(n.view.GetRuIndex()) == ru {
+		if n.firstEntry.GetReadout() && int(n.firstEntry.GetRuIndex()) == ru {
 			return n.name
 		}
 	}

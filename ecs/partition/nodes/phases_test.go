@@ -26,7 +26,7 @@ func TestPhases(t *testing.T) {
 		return b
 	}
 	of := func(name string, ru uint32, rep *nodev1.Report) *member {
-		return &member{name: name, view: &nodev1.Member{Readout: true, RuIndex: ru}, report: rep}
+		return &member{name: name, firstEntry: &nodev1.Member{Readout: true, RuIndex: ru}, report: rep}
 	}
 	r := &Run{startedAt: time.UnixMicro(5_000_000), Crew: &Crew{nodes: []*member{
 		of("n1", 1, &nodev1.Report{Timeline: []*nodev1.Step{
@@ -40,11 +40,11 @@ func TestPhases(t *testing.T) {
 		}}),
 	}}}
 	var got Report
-	r.phases(&got)
+	r.fillPhases(&got)
 	want := Report{
 		PhaseSkewUs: Quantiles3{20, 100, 100},
-		Holders:     []Holder{{1, "n1", 2, Quantiles3{7, 90, 90}}, {0, "n0", 1, Quantiles3{5, 5, 5}}},
-		Timeline:    []Step{{1, 7, 2, 20, 3, 10, 30, 31}, {1, 8, -1, 0, 0, -10, -10, notSeen}},
+		Holders:     []BarrierHolder{{1, "n1", 2, Quantiles3{7, 90, 90}}, {0, "n0", 1, Quantiles3{5, 5, 5}}},
+		Timeline:    []TimelineStep{{1, 7, 2, 20, 3, 10, 30, 31}, {1, 8, -1, 0, 0, -10, -10, stepNotSeen}},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("-want +got:\n%s", d)
@@ -52,8 +52,8 @@ func TestPhases(t *testing.T) {
 
 	// Where no barrier holds anything there is nobody to be named, and that is a list, too.
 	got = Report{}
-	(&Run{Crew: &Crew{}}).phases(&got)
-	if d := cmp.Diff(Report{Holders: []Holder{}}, got); d != "" {
+	(&Run{Crew: &Crew{}}).fillPhases(&got)
+	if d := cmp.Diff(Report{Holders: []BarrierHolder{}}, got); d != "" {
 		t.Errorf("without a barrier, -want +got:\n%s", d)
 	}
 }

@@ -58,11 +58,11 @@ func prepareFilter(c *config.Config, places *safeopen.AllowedPaths) (boards int,
 // prepareOutput makes the paths of outputs absolute. Whether they can be written the nodes say, on their hosts.
 func prepareOutput(c *config.Config) error {
 	return c.EachPath(func(path string) (string, error) {
-		whole, err := filepath.Abs(path)
+		abs, err := filepath.Abs(path)
 		if err == nil && strings.HasSuffix(path, "/") {
-			whole += "/"
+			abs += "/"
 		}
-		return whole, err
+		return abs, err
 	})
 }
 
@@ -104,17 +104,17 @@ func prepareInput(ctx context.Context, c *config.Config, inputs *safeopen.Allowe
 	return fitSlots(c, event.MEPHeaderSize(needs.Division.Sources())+needs.MaxMEP)
 }
 
-// maxOwnSlot is the largest slot that a run takes unasked, in bytes. Recorded events may be a thousand times the size
+// maxUnsetSlot is the largest slot that a run takes unasked, in bytes. Recorded events may be a thousand times the size
 // of generated ones: with the same packing a MEP is then GB, takes longer than the barrier waits, and fills the memory
 // with slots.
-const maxOwnSlot = 256 << 20
+const maxUnsetSlot = 256 << 20
 
 // fitSlots settles the size of the slots for MEPs of up to need bytes.
 func fitSlots(c *config.Config, need int) error {
-	if c.SlotSize == 0 && need > maxOwnSlot {
+	if c.SlotSize == 0 && need > maxUnsetSlot {
 		return fmt.Errorf("with packing %d the largest MEP of %s needs %d bytes: lower packing to %d or less, or set "+
 			"slot-size if that is meant",
-			c.Packing, c.Input, need, max(1, int(int64(c.Packing)*maxOwnSlot/int64(need))))
+			c.Packing, c.Input, need, max(1, int(int64(c.Packing)*maxUnsetSlot/int64(need))))
 	}
 	if c.SlotSize == 0 {
 		c.SlotSize = config.Bytes(need)

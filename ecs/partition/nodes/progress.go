@@ -14,9 +14,9 @@ import (
 	"ringlet/tagnet"
 )
 
-// moved counts what moves at a node while a run comes to its end there, as it told last: bytes placed there,
+// nodeProgress counts what moves at a node while a run comes to its end there, as it told last: bytes placed there,
 // writes to others that have their outcome, MEPs, and bytes in its output.
-func moved(rep *nodev1.Report) (n uint64) {
+func nodeProgress(rep *nodev1.Report) (n uint64) {
 	for _, name := range []string{
 		"link.bytes_placed", "link.writes_completed", node.CounterWritten,
 		"bu.meps_built", "bu.meps_incomplete", "bu.meps_discarded", "bu.meps_rejected",
@@ -29,18 +29,18 @@ func moved(rep *nodev1.Report) (n uint64) {
 	return n
 }
 
-// outcomes counts the MEPs that have one.
-func outcomes(c *tagnet.Counters) uint64 {
+// outcomeCount counts the MEPs that have one.
+func outcomeCount(c *tagnet.Counters) uint64 {
 	return c.GetBuilt() + c.GetIncomplete() + c.GetDiscarded() + c.GetRejected() + c.GetAbandoned()
 }
 
-// Moved counts whatever moves while the run comes to its end: outcomes of MEPs, bytes placed, bytes in outputs, nodes
+// ProgressCount counts whatever moves while the run comes to its end: outcomes of MEPs, bytes placed, bytes in outputs, nodes
 // that are done. A stop waits for as long as it changes.
-func (r *Run) Moved() uint64 {
-	told := r.LastStats()
-	n := outcomes(told.GetCounters())
+func (r *Run) ProgressCount() uint64 {
+	stats := r.LastStats()
+	n := outcomeCount(stats.GetCounters())
 	for _, m := range r.nodes {
-		n += moved(m.latest())
+		n += nodeProgress(m.latestReport())
 	}
 	return n
 }
@@ -48,21 +48,21 @@ func (r *Run) Moved() uint64 {
 // WaitsFor says what the end of the run waits for, as a clause: MEPs without an outcome, and then nodes that are not
 // done.
 func (r *Run) WaitsFor() string {
-	told := r.LastStats()
-	if reg := told.Registers; reg.GetInFlight() > 0 && tagnet.State(reg.GetState()) != tagnet.Drained {
+	stats := r.LastStats()
+	if reg := stats.Registers; reg.GetInFlight() > 0 && tagnet.State(reg.GetState()) != tagnet.Drained {
 		who := ""
-		if names := holders(reg); len(names) > 0 {
+		if names := busyBuilders(reg); len(names) > 0 {
 			who = " at " + strings.Join(names, ", ")
 		}
 		return fmt.Sprintf("%d MEPs%s that have no outcome yet", reg.GetInFlight(), who)
 	}
-	if names := r.giving(told.Registers); len(names) > 0 {
+	if names := r.unendedReadouts(stats.Registers); len(names) > 0 {
 		return "the last data of " + strings.Join(names, ", ")
 	}
 	var busy []string
 	for _, n := range r.nodes {
-		rep := n.latest()
-		if r.passed(n) || r.faults.done(rep) {
+		rep := n.latestReport()
+		if r.unavailable(n) || r.faults.isFinal(rep) {
 			continue
 		}
 		what := n.name
@@ -77,8 +77,8 @@ func (r *Run) WaitsFor() string {
 	return strings.Join(busy, "; ")
 }
 
-// giving are the readout units with live sources that have not told yet where their data end.
-func (r *Run) giving(reg *tagnet.Registers) (names []string) {
+// unendedReadouts are the readout units with live sources that have not told yet where their data end.
+func (r *Run) unendedReadouts(reg *tagnet.Registers) (names []string) {
 	if !r.cfg.Live() || tagnet.State(reg.GetState()) != tagnet.Draining {
 		return nil
 	}
@@ -90,8 +90,8 @@ func (r *Run) giving(reg *tagnet.Registers) (names []string) {
 	return names
 }
 
-// holders are the builder units that have MEPs without an outcome.
-func holders(reg *tagnet.Registers) (names []string) {
+// busyBuilders are the builder units that have MEPs without an outcome.
+func busyBuilders(reg *tagnet.Registers) (names []string) {
 	for _, b := range reg.GetBus() {
 		if b.GetUsed().GetNow() > 0 {
 			names = append(names, b.GetName())
@@ -100,37 +100,37 @@ func holders(reg *tagnet.Registers) (names []string) {
 	return names
 }
 
-// stopPatience is how long the end of a run may go without any progress, see Run.Moved, before it is a fault that
+// stallTimeout is how long the end of a run may go without any progress, see Run.ProgressCount, before it is a fault that
 // names what it waits for. How long it takes while it moves, nobody bounds: an output may be large, its disk slow,
 // its nodes more than the machine has processors. A MEP has its outcome in less than a second elsewhere, and a disk
 // that confirms what was written last takes some.
-const stopPatience = 30 * time.Second
+const stallTimeout = 30 * time.Second
 
-// standsStill is the fault of nodes that were told to stop, and at which nothing has moved for stopTime; nil if that
+// stallFault is the fault of nodes that were told to stop, and at which nothing has moved for stopTimeout; nil if that
 // is not why ctx has ended.
-func (r *Run) standsStill(ctx context.Context) *fault.Error {
+func (r *Run) stallFault(ctx context.Context) *fault.Error {
 	var still *stopwatch.StallError
 	if !errors.As(context.Cause(ctx), &still) {
 		return nil
 	}
 	var names []string
 	for _, n := range r.nodes {
-		if !r.passed(n) && !r.faults.done(n.latest()) {
+		if !r.unavailable(n) && !r.faults.isFinal(n.latestReport()) {
 			names = append(names, n.name)
 		}
 	}
-	return &fault.Error{Fault: fault.Seen(strings.Join(names, ", "), node.PartOutput,
+	return &fault.Error{Fault: fault.SeenByControl(strings.Join(names, ", "), node.PartOutput,
 		fmt.Sprintf("told to stop, and %v: the run waits for %s", still, r.WaitsFor()))}
 }
 
-// forced is the fault of a node that stopped by force, since nothing had moved there for too long; nil if none did.
-func (r *Run) forced() *fault.Error {
+// forcedStopFault is the fault of a node that stopped by force, since nothing had moved there for too long; nil if none did.
+func (r *Run) forcedStopFault() *fault.Error {
 	for _, n := range r.nodes {
-		rep := n.latest()
-		if c := rep.GetStatus().GetCause(); r.faults.done(rep) && !r.passed(n) && c.GetCode() == node.CodeForced {
+		rep := n.latestReport()
+		if c := rep.GetStatus().GetCause(); r.faults.isFinal(rep) && !r.unavailable(n) && c.GetCode() == node.CodeForced {
 			return &fault.Error{Fault: fault.Fault{
 				Component: n.name,
-				Part:      node.PartOutput,
+				Subsystem: node.PartOutput,
 				What:      "it stopped by force, since nothing moved there any more: " + c.GetWhat(),
 				Evidence:  c.GetEvidence(),
 			}}

@@ -17,26 +17,26 @@ import (
 // A drain in which no MEP gets its outcome for minutes, since there are many nodes on few processors, goes on as long
 // as bytes are placed; where nothing moves any more it is a fault that names what it waits for.
 func TestDrainWaitsWhileItMoves(t *testing.T) {
-	r, _, tell := departRun(t)
+	r, _, sendReport := departRun(t)
 	r.draining = true
-	stand(t, r, "essential", "r0", "r1", "b2", "b3", "b4")
-	r.told = tagnet.Stats{Registers: &tagnet.Registers{InFlight: 3,
+	setUnits(t, r, "essential", "r0", "r1", "b2", "b3", "b4")
+	r.lastStats = tagnet.Stats{Registers: &tagnet.Registers{InFlight: 3,
 		Bus: []*tagnet.BURegister{{Name: "b2", Used: &tagnetv1.Depth{Now: 3}}}}}
 	r.sched = deafScheduler{}
 	began := time.Unix(1000, 0)
 	for s := range 300 {
-		tell("b2", func(rep *nodev1.Report) { rep.Counters = map[string]uint64{"link.bytes_placed": uint64(s / 20)} })
-		if r.LookForStall(began.Add(time.Duration(s) * time.Second)); r.faults.cause() != nil {
+		sendReport("b2", func(rep *nodev1.Report) { rep.Counters = map[string]uint64{"link.bytes_placed": uint64(s / 20)} })
+		if r.CheckStall(began.Add(time.Duration(s) * time.Second)); r.faults.cause() != nil {
 			t.Fatalf("after %d s, while bytes are placed: %v", s, r.faults.cause())
 		}
 	}
 	last := began.Add(280 * time.Second) // when something moved last
-	attentive(r, last, last.Add(stopPatience))
-	r.LookForStall(last.Add(stopPatience - time.Second))
+	attentive(r, last, last.Add(stallTimeout))
+	r.CheckStall(last.Add(stallTimeout - time.Second))
 	if r.faults.cause() != nil {
 		t.Fatal(r.faults.cause())
 	}
-	r.LookForStall(last.Add(stopPatience))
+	r.CheckStall(last.Add(stallTimeout))
 	if c := r.faults.cause(); c == nil || c.Component != "b2" || !strings.Contains(r.WaitsFor(), "3 MEPs at b2") {
 		t.Errorf("the fault is %v, and the run waits for %s", c, r.WaitsFor())
 	}
@@ -47,14 +47,14 @@ func TestDrainWaitsWhileItMoves(t *testing.T) {
 func TestDrainNamesWhoseDataDoNotEnd(t *testing.T) {
 	r, _, _ := departRun(t)
 	r.draining, r.cfg.Input = true, "tcp:0.0.0.0:7000"
-	stand(t, r, "essential", "r0", "r1", "b2", "b3", "b4")
-	r.told = tagnet.Stats{Registers: &tagnet.Registers{State: tagnetv1.State(tagnet.Draining),
+	setUnits(t, r, "essential", "r0", "r1", "b2", "b3", "b4")
+	r.lastStats = tagnet.Stats{Registers: &tagnet.Registers{State: tagnetv1.State(tagnet.Draining),
 		Rus: []*tagnetv1.RURegister{{Name: "r0", Ended: true}, {Name: "r1"}}}}
 	r.sched = deafScheduler{}
 	began := time.Unix(1000, 0)
-	r.LookForStall(began)
-	attentive(r, began, began.Add(stopPatience))
-	r.LookForStall(began.Add(stopPatience))
+	r.CheckStall(began)
+	attentive(r, began, began.Add(stallTimeout))
+	r.CheckStall(began.Add(stallTimeout))
 	if c := r.faults.cause(); c == nil || c.Component != "r1" || r.WaitsFor() != "the last data of r1" {
 		t.Errorf("the fault is %v, and the run waits for %s", c, r.WaitsFor())
 	}
@@ -62,8 +62,8 @@ func TestDrainNamesWhoseDataDoNotEnd(t *testing.T) {
 
 // attentive has the control at work all the time from then to now.
 func attentive(r *Run, then, now time.Time) {
-	for at := then; at.Before(now); at = at.Add(awakeEvery) {
-		r.faults.awake(at)
+	for at := then; at.Before(now); at = at.Add(awakeInterval) {
+		r.faults.awakeTime(at)
 	}
 }
 
@@ -74,27 +74,27 @@ func (deafScheduler) Stats() (tagnet.Stats, error) { return tagnet.Stats{}, cont
 
 // Nodes that stop are waited for as long as one of them moves; then those that are not done are named, with what they
 // have written.
-func TestStopNamesWhoStandsStill(t *testing.T) {
+func TestStopNamesStalledNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, _, tell := departRun(t)
+		r, _, sendReport := departRun(t)
 		r.cfg.Output = "out/"
-		ctx, cancel := stopwatch.WithStallTimeout(t.Context(), stopTime, r.Moved, nil)
+		ctx, cancel := stopwatch.WithStallTimeout(t.Context(), stopTimeout, r.ProgressCount, nil)
 		defer cancel()
 		began := time.Now()
 		for s := range 600 {
-			tell("b3", func(rep *nodev1.Report) {
+			sendReport("b3", func(rep *nodev1.Report) {
 				rep.Seat, rep.Counters = &nodev1.Member{Builder: true}, map[string]uint64{node.CounterWritten: uint64(s+1) * 1e6}
 			})
 			time.Sleep(time.Second)
 		}
 		for _, name := range []string{"r0", "r1", "b2", "b4"} {
-			tell(name, func(rep *nodev1.Report) { rep.Final = true })
+			sendReport(name, func(rep *nodev1.Report) { rep.Final = true })
 		}
 		<-ctx.Done()
-		if took := time.Since(began); took < 600*time.Second+stopTime-time.Second {
+		if took := time.Since(began); took < 600*time.Second+stopTimeout-time.Second {
 			t.Errorf("a stop that moved was cut after %v", took)
 		}
-		x := r.standsStill(ctx)
+		x := r.stallFault(ctx)
 		if x == nil || x.Component != "b3" || !strings.Contains(x.What, "b3, which has written 600 MB of its output") {
 			t.Errorf("the fault is %v", x)
 		}

@@ -44,76 +44,76 @@ func (m *member) conclude(ctx context.Context, cfg config.Config, q *nodev1.Conc
 	return err
 }
 
-// here is this process, which reads what is on its own host when no node there can.
-type here struct{}
+// localReader is this process, which reads what is on its own host when no node there can.
+type localReader struct{}
 
-func (here) readBack(
+func (localReader) readBack(
 	ctx context.Context, cfg config.Config, q *nodev1.RecordedRequest, take func(*nodev1.RecordedResponse) error,
 ) error {
 	return node.ReadBack(ctx, cfg, q, take)
 }
 
-func (here) conclude(_ context.Context, cfg config.Config, q *nodev1.ConcludeRequest) error {
+func (localReader) conclude(_ context.Context, cfg config.Config, q *nodev1.ConcludeRequest) error {
 	return node.Conclude(cfg, q)
 }
 
-// answer is what a reader says of where its host has an output.
-type answer struct {
-	output int // among those that are files
-	by     reader
-	name   string // of its node; empty for this process
-	at     *directory
-	err    error
+// outputAnswer is what a reader says of where its host has an output.
+type outputAnswer struct {
+	output    int // among those that are files
+	reader    reader
+	name      string // of its node; empty for this process
+	directory *directory
+	err       error
 }
 
-// goneTime bounds how long a node is asked that was lost in the run: it may be back, or stand still.
-const goneTime = 5 * time.Second
+// goneTimeout bounds how long a node is asked that was lost in the run: it may be back, or stand still.
+const goneTimeout = 5 * time.Second
 
-// readers asks every node where it has written, once it writes there no more, and this process.
-func (r *Run) readers(ctx context.Context) []answer {
+// locateOutputs asks every node where it has written, once it writes there no more, and this process.
+func (r *Run) locateOutputs(ctx context.Context) []outputAnswer {
 	there, gone := make([]*member, len(r.nodes)), map[*member]bool{}
 	for i, n := range r.nodes {
-		if there[i] = n; r.passed(n) {
-			there[i] = r.again(n)
+		if there[i] = n; r.unavailable(n) {
+			there[i] = r.newMemberOf(n)
 			gone[there[i]] = true
 		}
 	}
-	list := gather(there, func(n *member) []answer {
+	list := requestEach(there, func(n *member) []outputAnswer {
 		ctx, cancel := ctx, func() {}
 		if gone[n] {
-			ctx, cancel = context.WithTimeout(ctx, r.opts.within(goneTime))
+			ctx, cancel = context.WithTimeout(ctx, r.opts.timeoutFor(goneTimeout))
 		}
 		defer cancel()
-		return r.where(ctx, n.name, n)
+		return r.locateOutput(ctx, n.name, n)
 	})
-	return slices.Concat(append(list, r.where(ctx, "", here{}))...)
+	return slices.Concat(append(list, r.locateOutput(ctx, "", localReader{}))...)
 }
 
-// where asks one reader, for each output.
-func (r *Run) where(ctx context.Context, name string, by reader) (list []answer) {
+// locateOutput asks one reader, for each output.
+func (r *Run) locateOutput(ctx context.Context, name string, by reader) (list []outputAnswer) {
 	for i, cfg := range r.cfg.FileOutputs() {
-		at, err := r.ask(ctx, by, cfg, true, nil)
-		list = append(list, answer{
-			output: i,
-			by:     by,
-			name:   name,
-			at:     at,
-			err:    err,
+		directory, err := r.queryRecorded(ctx, by, cfg, true, nil)
+		list = append(list, outputAnswer{
+			output:    i,
+			reader:    by,
+			name:      name,
+			directory: directory,
+			err:       err,
 		})
 	}
 	return list
 }
 
-// again is a node that was lost in the run, where it is now: it may have been started anew, and has its disk still.
-func (r *Run) again(n *member) *member {
-	if r.opts.Where == nil {
+// newMemberOf is a node that was lost in the run, where it is now: it may have been started anew, and has its disk still.
+func (r *Run) newMemberOf(n *member) *member {
+	if r.opts.AddressOf == nil {
 		return n
 	}
-	addr := r.opts.Where(n.name)
-	if addr == "" || addr == n.seat().GetGrpcAddress() {
+	addr := r.opts.AddressOf(n.name)
+	if addr == "" || addr == n.entry().GetGrpcAddress() {
 		return n
 	}
-	fresh, err := r.connect(&nodev1.Member{Name: n.name, GrpcAddress: addr})
+	fresh, err := r.newMember(&nodev1.Member{Name: n.name, GrpcAddress: addr})
 	if err != nil {
 		return n
 	}
@@ -121,29 +121,29 @@ func (r *Run) again(n *member) *member {
 	return fresh
 }
 
-// leave closes the connections to nodes that were started anew.
-func (r *Run) leave() {
+// closeReturned closes the connections to nodes that were started anew.
+func (r *Run) closeReturned() {
 	for _, m := range r.returned {
 		_ = m.conn.Close()
 	}
 	r.returned = nil
 }
 
-// directories sorts the answers by directory: nodes may share one, and any of them can read it.
-func directories(answers []answer, out *recorded) (list []*directory) {
+// groupByDirectory sorts the answers by directory: nodes may share one, and any of them can read it.
+func groupByDirectory(answers []outputAnswer, out *recorded) (list []*directory) {
 	known := map[string]*directory{}
 	for _, a := range answers {
 		switch {
 		case a.err != nil:
-			out.silent[a.name] = status.Convert(a.err).Message()
-		case a.at == nil || a.at.id == "":
-		case known[a.at.id] == nil:
-			known[a.at.id] = a.at
-			list = append(list, a.at)
-			a.at.nodes = append(a.at.nodes, a.name)
+			out.silentReasons[a.name] = status.Convert(a.err).Message()
+		case a.directory == nil || a.directory.id == "":
+		case known[a.directory.id] == nil:
+			known[a.directory.id] = a.directory
+			list = append(list, a.directory)
+			a.directory.nodes = append(a.directory.nodes, a.name)
 		default:
-			d := known[a.at.id]
-			d.others, d.nodes = append(d.others, a.by), append(d.nodes, a.name)
+			d := known[a.directory.id]
+			d.others, d.nodes = append(d.others, a.reader), append(d.nodes, a.name)
 		}
 	}
 	return list

@@ -2,14 +2,14 @@ package nodes
 
 import "ringlet/node"
 
-// words puts into the report of a live source who gave it, and why something of it was not taken last.
-func (r *Run) words(s *SourceReport) {
+// fillReasons puts into the report of a live source who gave it, and why something of it was not taken last.
+func (r *Run) fillReasons(s *SourceReport) {
 	for _, n := range r.nodes {
 		if n.name != s.Node {
 			continue
 		}
-		s.Frontend = n.latest().GetFrontends()[uint32(s.Source)]
-		for _, why := range n.latest().GetReasons() {
+		s.Frontend = n.latestReport().GetFrontends()[uint32(s.Source)]
+		for _, why := range n.latestReport().GetReasons() {
 			switch {
 			case int(why.GetSource()) != s.Source:
 			case why.GetKind() == node.ReasonRefused:

@@ -18,15 +18,15 @@ import (
 
 // recorded is what was read back of a run's output, from all hosts.
 type recorded struct {
-	directories []*directory
-	set         *recording.Set    // of all directories
-	copies      uint64            // MEPs that are there more than once
-	found       map[uint32]bool   // builder units whose output was read and is closed
-	silent      map[string]string // why a node could not say what it has recorded, by its name
-	unread      []string          // nodes of which there may be more, or whose manifest did not take the verdict
-	lacking     []string          // those of them that have told of MEPs
-	problems    []string          // sentences
-	recovered   []string
+	directories    []*directory
+	set            *recording.Set    // of all directories
+	copies         uint64            // MEPs that are there more than once
+	foundBUs       map[uint32]bool   // builder units whose output was read and is closed
+	silentReasons  map[string]string // why a node could not say what it has recorded, by its name
+	unread         []string          // nodes of which there may be more, or whose manifest did not take the verdict
+	unreadWithMEPs []string          // those of them that have told of MEPs
+	problems       []string          // sentences
+	recovered      []string
 
 	cfg     config.Config // with the output alone
 	streams []*recorded   // each output of files, where a builder unit has several outputs; this is then their sum
@@ -35,7 +35,7 @@ type recorded struct {
 // directory is one directory of a run, which nodes may share.
 type directory struct {
 	cfg      config.Config // with the output alone
-	by       reader        // who reads it
+	reader   reader        // who reads it
 	others   []reader      // who could, too
 	nodes    []string      // who has it
 	id       string
@@ -45,40 +45,40 @@ type directory struct {
 	set      *recording.Set
 }
 
-// closeTime bounds how long a node may take to close its files when the run is over: what is dirty must reach the disk,
+// closeTimeout bounds how long a node may take to close its files when the run is over: what is dirty must reach the disk,
 // and a disk may be slow. Those that are late are recovered later, and named.
-const closeTime = 5 * time.Minute
+const closeTimeout = 5 * time.Minute
 
 // readBack reads what the nodes have recorded: the accounts close with what is there, not with what was meant to be
 // there.
-func (r *Run) readBack(ctx context.Context, ask func(context.Context) []answer, wanted []wanted) *recorded {
-	ctx, cancel := context.WithTimeout(ctx, closeTime)
+func (r *Run) readBack(ctx context.Context, locate func(context.Context) []outputAnswer, wanted []wantedOutput) *recorded {
+	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
-	answers, files := ask(ctx), r.cfg.FileOutputs()
+	answers, files := locate(ctx), r.cfg.FileOutputs()
 	if len(r.cfg.Outputs()) == 1 {
 		return r.readOutput(ctx, r.cfg, answers, wanted)
 	}
 	sum := &recorded{set: r.newSet()}
 	for i, cfg := range files {
-		of := slices.DeleteFunc(slices.Clone(answers), func(a answer) bool { return a.output != i })
-		sum.join(r.readOutput(ctx, cfg, of, wanted))
+		matching := slices.DeleteFunc(slices.Clone(answers), func(a outputAnswer) bool { return a.output != i })
+		sum.addOutput(r.readOutput(ctx, cfg, matching, wanted))
 	}
 	return sum
 }
 
 // readOutput reads one output.
-func (r *Run) readOutput(ctx context.Context, cfg config.Config, answers []answer, wanted []wanted) *recorded {
+func (r *Run) readOutput(ctx context.Context, cfg config.Config, answers []outputAnswer, wanted []wantedOutput) *recorded {
 	out := &recorded{
-		cfg:    cfg,
-		set:    r.newSet(),
-		found:  map[uint32]bool{},
-		silent: map[string]string{},
+		cfg:           cfg,
+		set:           r.newSet(),
+		foundBUs:      map[uint32]bool{},
+		silentReasons: map[string]string{},
 	}
-	for _, d := range directories(answers, out) {
+	for _, d := range groupByDirectory(answers, out) {
 		if err := r.readAny(ctx, d, out); err != nil {
-			out.say("the output on host %s at %s cannot be read: %s", d.host, d.path, status.Convert(err).Message())
+			out.addProblem("the output on host %s at %s cannot be read: %s", d.host, d.path, status.Convert(err).Message())
 			for _, name := range d.nodes {
-				out.silent[name] = status.Convert(err).Message()
+				out.silentReasons[name] = status.Convert(err).Message()
 			}
 			continue
 		}
@@ -86,26 +86,26 @@ func (r *Run) readOutput(ctx context.Context, cfg config.Config, answers []answe
 		out.copies += out.set.Union(d.set)
 		for _, b := range d.builders {
 			if b.GetState() != string(recording.Writing) {
-				out.found[b.GetIndex()] = true
+				out.foundBUs[b.GetIndex()] = true
 			}
 		}
 	}
-	out.miss(wanted, recording.RunDir(node.OutputDir(cfg), cfg.RunNumber))
+	out.noteUnread(wanted, recording.RunDir(node.OutputDir(cfg), cfg.RunNumber))
 	return out
 }
 
-// join adds one of several outputs. A MEP that is in two of them is no copy.
-func (o *recorded) join(one *recorded) {
+// addOutput adds one of several outputs. A MEP that is in two of them is no copy.
+func (o *recorded) addOutput(one *recorded) {
 	o.streams = append(o.streams, one)
 	o.directories = append(o.directories, one.directories...)
 	o.set.Union(one.set)
 	o.copies += one.copies
 	o.problems, o.recovered = append(o.problems, one.problems...), append(o.recovered, one.recovered...)
-	o.unread, o.lacking = joined(o.unread, one.unread), joined(o.lacking, one.lacking)
+	o.unread, o.unreadWithMEPs = appendMissing(o.unread, one.unread), appendMissing(o.unreadWithMEPs, one.unreadWithMEPs)
 }
 
-// joined appends names that are not there yet.
-func joined(names, more []string) []string {
+// appendMissing appends names that are not there yet.
+func appendMissing(names, more []string) []string {
 	for _, n := range more {
 		if !slices.Contains(names, n) {
 			names = append(names, n)
@@ -129,24 +129,24 @@ func (r *Run) readAny(ctx context.Context, d *directory, out *recorded) error {
 		if err == nil || len(d.others) == 0 {
 			return err
 		}
-		d.by, d.others = d.others[0], d.others[1:]
+		d.reader, d.others = d.others[0], d.others[1:]
 	}
 }
 
-// why says in brackets why a node could not say what it has recorded, if that is known.
-func (o *recorded) why(name string) string {
-	if text := o.silent[name]; text != "" {
+// silentReason says in brackets why a node could not say what it has recorded, if that is known.
+func (o *recorded) silentReason(name string) string {
+	if text := o.silentReasons[name]; text != "" {
 		return " (" + text + ")"
 	}
 	return ""
 }
 
-func (o *recorded) say(format string, args ...any) {
+func (o *recorded) addProblem(format string, args ...any) {
 	o.problems = append(o.problems, fmt.Sprintf(format, args...))
 }
 
-// ask asks what is recorded on a host. The first answer makes the directory, each goes to take.
-func (r *Run) ask(
+// queryRecorded asks what is recorded on a host. The first answer makes the directory, each goes to take.
+func (r *Run) queryRecorded(
 	ctx context.Context, by reader, cfg config.Config, only bool, take func(*nodev1.RecordedResponse) error,
 ) (d *directory, err error) {
 	q := &nodev1.RecordedRequest{Run: r.cfg.RunNumber, RunKey: r.key[:], DirectoryOnly: only}
@@ -154,7 +154,7 @@ func (r *Run) ask(
 		if d == nil {
 			d = &directory{
 				cfg:      cfg,
-				by:       by,
+				reader:   by,
 				id:       m.GetDirectory(),
 				host:     m.GetHost(),
 				path:     m.GetPath(),
@@ -171,8 +171,8 @@ func (r *Run) ask(
 
 // readDirectory has a node recover and read a directory.
 func (r *Run) readDirectory(ctx context.Context, d *directory, out *recorded) error {
-	limit := uint64(mostEvents)
-	if n := r.LastStats().GetCounters().GetEventsIssued(); n > 0 && !r.gaveUp && !r.bookless {
+	limit := uint64(maxEvents)
+	if n := r.LastStats().GetCounters().GetEventsIssued(); n > 0 && !r.gaveUp && !r.schedulerLost {
 		limit = n + uint64(r.cfg.Packing)
 	}
 	set := recording.NewSetReader(r.cfg.Packing, limit)
@@ -180,7 +180,7 @@ func (r *Run) readDirectory(ctx context.Context, d *directory, out *recorded) er
 		set = recording.NewLiveSetReader(r.cfg.Packing, limit)
 	}
 	var problems, recovered []string
-	full, err := r.ask(ctx, d.by, d.cfg, false, func(m *nodev1.RecordedResponse) error {
+	full, err := r.queryRecorded(ctx, d.reader, d.cfg, false, func(m *nodev1.RecordedResponse) error {
 		problems, recovered = append(problems, m.GetProblems()...), append(recovered, m.GetRecovered()...)
 		if len(m.GetSet()) == 0 {
 			return nil
@@ -194,7 +194,7 @@ func (r *Run) readDirectory(ctx context.Context, d *directory, out *recorded) er
 		return errors.New("it is not there any more")
 	}
 	for _, what := range problems {
-		out.say("on host %s: %s", d.host, what)
+		out.addProblem("on host %s: %s", d.host, what)
 	}
 	for _, what := range recovered {
 		out.recovered = append(out.recovered, fmt.Sprintf("on host %s: %s", d.host, what))
@@ -204,67 +204,67 @@ func (r *Run) readDirectory(ctx context.Context, d *directory, out *recorded) er
 	return err
 }
 
-// mostEvents is taken for more events than a run has, where its scheduler cannot tell how many were triggered: 1 MHz
+// maxEvents is taken for more events than a run has, where its scheduler cannot tell how many were triggered: 1 MHz
 // for half a year.
-const mostEvents = 1 << 44
+const maxEvents = 1 << 44
 
-// wanted is a builder unit that may have an output.
-type wanted struct {
+// wantedOutput is a builder unit that may have an output.
+type wantedOutput struct {
 	node  string
 	bu    uint32
 	built uint64 // MEPs, as far as the scheduler has told
 }
 
-// wanted are the builder units of the view.
-func (r *Run) wanted() []wanted {
+// wantedOutputs are the builder units of the view.
+func (r *Run) wantedOutputs() []wantedOutput {
 	built := map[string]uint64{}
 	for _, b := range r.LastStats().GetBus() {
 		built[b.GetName()] = b.GetCounters().GetBuilt()
 	}
-	return wantedOf(&r.cfg, r.Names(), built)
+	return wantedOutputsOf(&r.cfg, r.Names(), built)
 }
 
-// miss notes the builder units of which nobody can say now what they have recorded, and names those that have told of
+// noteUnread notes the builder units of which nobody can say now what they have recorded, and names those that have told of
 // MEPs. One that has told of none and says that there is no output of it misses nothing.
-func (o *recorded) miss(wanted []wanted, dir string) {
+func (o *recorded) noteUnread(wanted []wantedOutput, dir string) {
 	for _, w := range wanted {
-		if o.found[w.bu] || w.built == 0 && o.silent[w.node] == "" {
+		if o.foundBUs[w.bu] || w.built == 0 && o.silentReasons[w.node] == "" {
 			continue
 		}
 		o.unread = append(o.unread, w.node)
 		if w.built > 0 {
-			o.lacking = append(o.lacking, w.node)
-			o.say("%d MEPs that builder unit %d of %s has told as built cannot be read now%s: they are on its host, "+
+			o.unreadWithMEPs = append(o.unreadWithMEPs, w.node)
+			o.addProblem("%d MEPs that builder unit %d of %s has told as built cannot be read now%s: they are on its host, "+
 				"in %s; once a node runs there, the next run recovers them, or ringlet recover does",
-				w.built, w.bu, w.node, o.why(w.node), dir)
+				w.built, w.bu, w.node, o.silentReason(w.node), dir)
 		}
 	}
 }
 
-// conclude writes the end of a run into the manifest of every directory. What does not take it counts as not read.
-func (r *Run) conclude(ctx context.Context, out *recorded, report *Report) {
-	ctx, cancel := context.WithTimeout(ctx, concludeTime)
+// writeVerdicts writes the end of a run into the manifest of every directory. What does not take it counts as not read.
+func (r *Run) writeVerdicts(ctx context.Context, out *recorded, report *Report) {
+	ctx, cancel := context.WithTimeout(ctx, concludeTimeout)
 	defer cancel()
 	for _, d := range out.directories {
 		v := report.verdictFor(d)
 		text, err := json.Marshal(v)
 		if err == nil {
 			q := &nodev1.ConcludeRequest{Run: r.cfg.RunNumber, RunKey: r.key[:], Verdict: text}
-			err = d.by.conclude(ctx, d.cfg, q)
+			err = d.reader.conclude(ctx, d.cfg, q)
 		}
 		if err != nil {
 			r.log.Error("the manifest of the run lacks its verdict: make room on that disk, or mend it; a run control "+
 				"writes the verdict then, and after 'ringlet run' the report alone has it", "host", d.host, "path", d.path,
 				"err", status.Convert(err).Message())
-			out.untold(d)
+			out.noteVerdictMissing(d)
 		}
 	}
 	report.Recorded.Unread = out.unread
 }
 
-// untold notes that the manifest of a directory did not take the verdict: the directory is read and concluded again
+// noteVerdictMissing notes that the manifest of a directory did not take the verdict: the directory is read and concluded again
 // when its builder units are there. Where none of them could even record that it writes there, it is that of its nodes.
-func (o *recorded) untold(d *directory) {
+func (o *recorded) noteVerdictMissing(d *directory) {
 	var names []string
 	for _, b := range d.builders {
 		names = append(names, b.GetNode())
@@ -272,8 +272,8 @@ func (o *recorded) untold(d *directory) {
 	if len(names) == 0 {
 		names = d.nodes
 	}
-	o.unread = joined(o.unread, names)
+	o.unread = appendMissing(o.unread, names)
 }
 
-// concludeTime bounds how long the manifests of all hosts may take: each is a small file, synchronised.
-const concludeTime = 30 * time.Second
+// concludeTimeout bounds how long the manifests of all hosts may take: each is a small file, synchronised.
+const concludeTimeout = 30 * time.Second

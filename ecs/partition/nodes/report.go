@@ -68,11 +68,11 @@ type Report struct {
 	DatagramsSent    uint64 `json:"datagrams_sent"`
 	DatagramsDropped uint64 `json:"datagrams_dropped"` // on purpose, by --debug-drop
 
-	BarrierShare float64    `json:"barrier_share"` // of the readout units' time
-	BarrierUs    Quantiles3 `json:"barrier_us"`
-	PhaseSkewUs  Quantiles3 `json:"phase_skew_us"`    // first to enter the barrier to last, per epoch
-	Holders      []Holder   `json:"holders"`          // of the barrier, by how often
-	LatencyUs    Quantiles4 `json:"build_latency_us"` // token issued to MEP complete
+	BarrierShare float64         `json:"barrier_share"` // of the readout units' time
+	BarrierUs    Quantiles3      `json:"barrier_us"`
+	PhaseSkewUs  Quantiles3      `json:"phase_skew_us"`    // first to enter the barrier to last, per epoch
+	Holders      []BarrierHolder `json:"holders"`          // of the barrier, by how often
+	LatencyUs    Quantiles4      `json:"build_latency_us"` // token issued to MEP complete
 
 	Builders []BuilderShare `json:"builders"`          // in the order of the view
 	Sources  []SourceReport `json:"sources,omitempty"` // live ones, in the order of their ids
@@ -84,43 +84,43 @@ type Report struct {
 	CPUSecondsPerGB float64 `json:"cpu_s_per_gb"`
 	MaxRSSMB        float64 `json:"max_rss_mb"` // sum of the nodes' largest
 
-	Worth  string           `json:"verdict"`               // GOOD, DEGRADED, INCOMPLETE or ABORTED
-	Why    string           `json:"verdict_why,omitempty"` // a sentence; empty where nothing was lost
-	Losses []recording.Loss `json:"losses,omitempty"`      // of whom, and which setting allowed it
+	VerdictName   string           `json:"verdict"`               // GOOD, DEGRADED, INCOMPLETE or ABORTED
+	VerdictReason string           `json:"verdict_why,omitempty"` // a sentence; empty where nothing was lost
+	Losses        []recording.Loss `json:"losses,omitempty"`      // of whom, and which setting allowed it
 
 	OnMissing       string   `json:"on_missing,omitempty"`       // of live sources
 	TolerateMissing string   `json:"tolerate_missing,omitempty"` // likewise, where it is not 0
 	Unreported      []string `json:"unreported,omitempty"`       // nodes that were lost before their final report
 
-	Degraded      bool                    `json:"degraded"`                // a unit was lost or excluded meanwhile
-	FirstLoss     *fault.Fault            `json:"first_loss,omitempty"`    // of those that the policy bore
-	Without       []string                `json:"without,omitempty"`       // nodes whose builder unit took no MEPs in the end
-	Leavers       []string                `json:"leavers,omitempty"`       // nodes that were told to end
-	Lacking       []recording.UnitOutages `json:"lacking,omitempty"`       // readout units that were gone, and what is missing for that
-	EventsMarked  uint64                  `json:"events_marked,omitempty"` // built with missing fragments
-	GivenUp       bool                    `json:"given_up"`                // everything under way was dropped
-	AccountingOK  bool                    `json:"accounting_ok"`
-	Accounts      []Check                 `json:"accounts"`
-	NotChecked    []string                `json:"not_checked,omitempty"` // what is left out of them, and why
-	FromFiles     bool                    `json:"from_files,omitempty"`  // events, since the scheduler was lost
-	Untold        bool                    `json:"untold,omitempty"`      // not everybody could tell how it ended
-	EndCause      string                  `json:"end_cause"`
-	Cause         *fault.Fault            `json:"cause,omitempty"`
-	BadInput      string                  `json:"bad_input,omitempty"`
-	Broken        string                  `json:"broken_source,omitempty"` // why a live source could not go on, which the run bore
-	Skipped       uint64                  `json:"records_skipped"`
-	Filter        *Filter                 `json:"filter,omitempty"`  // what it said of the events, where there is one
-	Backlog       *Backlog                `json:"backlog,omitempty"` // for a second filter, where there is one
-	Output        string                  `json:"output,omitempty"`
-	OutputEvents  uint64                  `json:"output_events,omitempty"`  // as a reader of the output finds them
-	Recorded      *Output                 `json:"recorded,omitempty"`       // of files: what is in them
-	OutputBy      string                  `json:"output_by,omitempty"`      // which of several output streams gets a MEP
-	OutputStreams []Stream                `json:"output_streams,omitempty"` // where a builder unit has several
-	Unmerged      bool                    `json:"unmerged,omitempty"`       // the single file was not made; its segments are safe
-	Counters      []NodeCounters          `json:"counters"`
-	Scheduler     map[string]uint64       `json:"scheduler"` // its counters that are not 0
+	Degraded         bool                    `json:"degraded"`                // a unit was lost or excluded meanwhile
+	FirstLoss        *fault.Fault            `json:"first_loss,omitempty"`    // of those that the policy bore
+	InactiveBuilders []string                `json:"without,omitempty"`       // nodes whose builder unit took no MEPs in the end
+	Leavers          []string                `json:"leavers,omitempty"`       // nodes that were told to end
+	Lacking          []recording.UnitOutages `json:"lacking,omitempty"`       // readout units that were gone, and what is missing for that
+	EventsMarked     uint64                  `json:"events_marked,omitempty"` // built with missing fragments
+	GivenUp          bool                    `json:"given_up"`                // everything under way was dropped
+	AccountingOK     bool                    `json:"accounting_ok"`
+	Accounts         []Check                 `json:"accounts"`
+	NotChecked       []string                `json:"not_checked,omitempty"` // what is left out of them, and why
+	FromFiles        bool                    `json:"from_files,omitempty"`  // events, since the scheduler was lost
+	EndUnknown       bool                    `json:"untold,omitempty"`      // not everybody could tell how it ended
+	EndCause         string                  `json:"end_cause"`
+	Cause            *fault.Fault            `json:"cause,omitempty"`
+	BadInput         string                  `json:"bad_input,omitempty"`
+	BrokenSource     string                  `json:"broken_source,omitempty"` // why a live source could not go on, which the run bore
+	RecordsSkipped   uint64                  `json:"records_skipped"`
+	Filter           *Filter                 `json:"filter,omitempty"`  // what it said of the events, where there is one
+	Backlog          *Backlog                `json:"backlog,omitempty"` // for a second filter, where there is one
+	Output           string                  `json:"output,omitempty"`
+	OutputEvents     uint64                  `json:"output_events,omitempty"`  // as a reader of the output finds them
+	Recorded         *Output                 `json:"recorded,omitempty"`       // of files: what is in them
+	OutputBy         string                  `json:"output_by,omitempty"`      // which of several output streams gets a MEP
+	OutputStreams    []Stream                `json:"output_streams,omitempty"` // where a builder unit has several
+	Unmerged         bool                    `json:"unmerged,omitempty"`       // the single file was not made; its segments are safe
+	Counters         []NodeCounters          `json:"counters"`
+	Scheduler        map[string]uint64       `json:"scheduler"` // its counters that are not 0
 	// readout unit after readout unit, each in order of beginning
-	Timeline []Step `json:"timeline,omitempty"`
+	Timeline []TimelineStep `json:"timeline,omitempty"`
 }
 
 // Traffic says who decided when a readout unit may send, for people.
@@ -156,70 +156,70 @@ type NodeCounters struct {
 	Counters map[string]uint64 `json:"counters"`
 }
 
-// report closes the accounts.
-func (r *Run) report(cause *fault.Error) *Report {
+// makeReport closes the accounts.
+func (r *Run) makeReport(cause *fault.Error) *Report {
 	c := &r.cfg
 	st := r.LastStats() // collected before nodes were
 	ev := st.GetCounters()
-	out := r.configured()
+	out := r.newReport()
 	out.EventsTriggered, out.EventsBuilt = ev.GetEventsIssued(), ev.GetEventsBuilt()
 	out.EventsIncomplete, out.EventsDiscarded = ev.GetEventsIncomplete(), ev.GetEventsDiscarded()
 	out.EventsRejected, out.EventsAbandoned = ev.GetEventsRejected(), ev.GetEventsAbandoned()
 	out.MEPsBuilt = ev.GetBuilt()
-	out.EndCause, out.BadInput, out.Broken = r.endCause, r.badInput, r.broken
+	out.EndCause, out.BadInput, out.BrokenSource = r.endCause, r.badInput, r.broken
 	out.LatencyUs = Quantiles4{
 		P50:  st.Latency.ValueAtQuantile(50),
 		P99:  st.Latency.ValueAtQuantile(99),
 		P999: st.Latency.ValueAtQuantile(99.9),
 		Max:  st.Latency.Max(),
 	}
-	out.Leavers = ask(r.faults, (*fault.Core).Leavers)
-	lost := r.bookless && !r.gaveUp // else the reason to give up says why
-	out.Untold = r.untold || lost
-	out.Degraded, out.Without, out.GivenUp = r.Degraded(), r.Out(), r.gaveUp
-	out.FirstLoss = ask(r.faults, (*fault.Core).FirstLoss)
+	out.Leavers = queryCore(r.faults, (*fault.Core).Leavers)
+	lost := r.schedulerLost && !r.gaveUp // else the reason to give up says why
+	out.EndUnknown = r.endUnknown || lost
+	out.Degraded, out.InactiveBuilders, out.GivenUp = r.Degraded(), r.InactiveBuilders(), r.gaveUp
+	out.FirstLoss = queryCore(r.faults, (*fault.Core).FirstLoss)
 	if cause != nil {
 		out.Cause = &cause.Fault
-	} else if lost && !r.untold {
-		f := fault.Seen(cmp.Or(r.tagnetName, Name), fault.PartScheduler, "it was lost before it had told its last figures")
+	} else if lost && !r.endUnknown {
+		f := fault.SeenByControl(cmp.Or(r.tagnetName, Name), fault.SubsystemScheduler, "it was lost before it had told its last figures")
 		out.Cause = &f
 	}
 	if !r.gaveUp || c.WritesFiles() {
 		out.Output = c.Output
 	}
-	r.times(out, cause != nil)
-	sums := r.sum(out)
-	r.phases(out)
-	out.RateS = r.over(out)
-	r.builders(out, st.GetBus())
-	r.sources(out)
-	r.decisions(out, sums)
-	out.rates()
+	r.fillTimes(out, cause != nil)
+	sums := r.sumCounters(out)
+	r.fillPhases(out)
+	out.RateS = r.rateDuration(out)
+	r.fillBuilders(out, st.GetBus())
+	r.fillSources(out)
+	r.fillDecisions(out, sums)
+	out.fillRates()
 	out.Scheduler = st.CountersByName()
-	out.Scheduler["connections_refused"] = r.door.TurnedAway()
+	out.Scheduler["connections_refused"] = r.listener.TurnedAway()
 	maps.DeleteFunc(out.Scheduler, func(_ string, n uint64) bool { return n == 0 })
-	if r.bookless {
-		out.believe(out.MEPsBuilt, out.EventsBuilt, out.EventsTriggered)
+	if r.schedulerLost {
+		out.reconcileFigures(out.MEPsBuilt, out.EventsBuilt, out.EventsTriggered)
 	}
-	r.vanished(out)
-	rec := r.closeOutput(out, r.readers)
+	r.noteUnreported(out)
+	rec := r.closeOutput(out, r.locateOutputs)
 	switch {
-	case r.bookless:
+	case r.schedulerLost:
 		out.NotChecked = append(out.NotChecked,
-			"the scheduler's books, which were lost with it: what was under way as it told them for the last "+
+			"the scheduler's accounts, which were lost with it: what was under way as it told them for the last "+
 				"time counts as abandoned, but for what is in the files")
 	case r.gaveUp:
-		out.Accounts = ledger(out, st.Registers)
+		out.Accounts = schedulerChecks(out, st.Registers)
 	default:
-		out.Accounts = append(ledger(out, st.Registers), checks(out, st.Registers, sums)...)
+		out.Accounts = append(schedulerChecks(out, st.Registers), unitChecks(out, st.Registers, sums)...)
 	}
-	r.judge(out, rec)
-	r.done()
+	r.closeReport(out, rec)
+	r.releaseNodes()
 	return out
 }
 
-// configured is a report of what the run was to be.
-func (r *Run) configured() *Report {
+// newReport is a report of what the run was to be.
+func (r *Run) newReport() *Report {
 	c := &r.cfg
 	out := &Report{
 		Version:    r.opts.Version,
@@ -248,8 +248,8 @@ func (r *Run) configured() *Report {
 	return out
 }
 
-// times fills in when the run began, and how long it took.
-func (r *Run) times(out *Report, struck bool) {
+// fillTimes fills in when the run began, and how long it took.
+func (r *Run) fillTimes(out *Report, struck bool) {
 	st := r.LastStats()
 	if !r.startedAt.IsZero() {
 		out.Started = r.startedAt.Format(time.RFC3339Nano)
@@ -262,15 +262,15 @@ func (r *Run) times(out *Report, struck bool) {
 		out.WallS = time.Since(r.startedAt).Seconds()
 	}
 	if r.cfg.Live() {
-		out.DurationS = r.lasted(time.Unix(0, st.GetLastMepNs()), time.Now())
+		out.DurationS = r.liveDuration(time.Unix(0, st.GetLastMepNs()), time.Now())
 	}
 	if (r.gaveUp || struck) && !r.startedAt.IsZero() {
 		out.DurationS = time.Since(r.startedAt).Seconds() // what it took, though nothing was built at its end
 	}
 }
 
-// rates fills in what follows from what was built, and from the time and the processors that it took.
-func (r *Report) rates() {
+// fillRates fills in what follows from what was built, and from the time and the processors that it took.
+func (r *Report) fillRates() {
 	if d := r.RateS; d > 0 {
 		r.GoodputGbps = float64(r.BytesBuilt) * 8 / d / 1e9
 		r.EventRateHz = float64(r.EventsBuilt) / d
@@ -280,30 +280,30 @@ func (r *Report) rates() {
 	}
 }
 
-// judge closes the accounts with what was read back, writes the end of the run into its manifests, and makes the single
+// closeReport closes the accounts with what was read back, writes the end of the run into its manifests, and makes the single
 // file.
-func (r *Run) judge(out *Report, rec *recorded) {
-	out.judgeOutput()
+func (r *Run) closeReport(out *Report, rec *recorded) {
+	out.closeAccounts()
 	if rec != nil {
-		r.conclude(context.Background(), rec, out)
-		r.leave()
-		r.merge(out, rec)
-		out.conclude() // a single file that was not made counts
+		r.writeVerdicts(context.Background(), rec, out)
+		r.closeReturned()
+		r.mergeOutputs(out, rec)
+		out.setVerdict() // a single file that was not made counts
 	}
 }
 
 // sumAhead is the sum that no node tells: MFPs that were read, and never asked for.
 const sumAhead = "mfps_ahead"
 
-// sum adds up what the nodes told, and fills the fields of the report that come from it.
-func (r *Run) sum(out *Report) map[string]uint64 {
+// sumCounters adds up what the nodes told, and fills the fields of the report that come from it.
+func (r *Run) sumCounters(out *Report) map[string]uint64 {
 	var reports []*nodev1.Report
 	division, ahead := r.cfg.Division(), uint64(0)
 	barriers := hdr.New(1, int64(time.Hour/time.Microsecond), 3)
 	for _, n := range r.nodes {
-		rep := n.latest()
+		rep := n.latestReport()
 		reports = append(reports, rep)
-		if ru := int(n.view.GetRuIndex()); n.view.GetReadout() && ru < division.Units() {
+		if ru := int(n.firstEntry.GetRuIndex()); n.firstEntry.GetReadout() && ru < division.Units() {
 			ahead += rep.GetCounters()["ru.retained"] * uint64(division.Count(ru))
 		}
 		if h := figures.Histogram(rep, node.HistogramBarrier); h != nil {
@@ -313,11 +313,11 @@ func (r *Run) sum(out *Report) map[string]uint64 {
 		out.MaxRSSMB += float64(rep.GetMaxRssBytes()) / 1e6
 		out.Counters = append(out.Counters, NodeCounters{Node: n.name, State: rep.GetStatus().GetState(),
 			Counters: rep.GetCounters()})
-		out.Skipped = max(out.Skipped, rep.GetCounters()["ru.records_skipped"])
+		out.RecordsSkipped = max(out.RecordsSkipped, rep.GetCounters()["ru.records_skipped"])
 	}
 	sums := figures.Sum(reports)
 	sums[sumAhead] = ahead
-	out.EventsMarked, out.Lacking = sums["bu.events_marked"], r.lacking(reports, r.LastStats().Registers)
+	out.EventsMarked, out.Lacking = sums["bu.events_marked"], r.missingReadouts(reports, r.LastStats().Registers)
 	out.MFPsRead, out.MFPsPlaced, out.BytesBuilt = sums["ru.mfps_read"], sums["bu.mfps_placed"], sums["bu.bytes_built"]
 	out.MFPsRejected, out.MFPsUnasked = sums["bu.mfps_rejected"], sums["bu.mfps_unasked"]
 	out.BytesSpared = sums["bu.bytes_spared"]
@@ -325,7 +325,7 @@ func (r *Run) sum(out *Report) map[string]uint64 {
 	out.ChunksSent, out.ChunksPlaced = sums["link.chunks_sent"], sums["link.chunks_placed"]
 	out.ChunksDuplicate, out.ChunksLate = sums["link.chunks_duplicate"], sums["link.chunks_late"]
 	out.ChunksRefused, out.ChunksResent = sums["link.chunks_refused"], sums["link.chunks_resent"]
-	out.Links = links(sums)
+	out.Links = linksByCarrier(sums)
 	out.DatagramsSent, out.DatagramsDropped = sums["link.datagrams_sent"], sums["link.datagrams_dropped"]
 	// Counted at the senders: each repetition made up for a loss, unless it arrived a second time.
 	out.ChunksLost = out.ChunksResent - min(out.ChunksResent, out.ChunksDuplicate)

@@ -38,30 +38,30 @@ type Run struct {
 	// set when it begins
 	mu            sync.Mutex          // guards all but key: Stats is for everybody
 	sched         tagnet.Scheduler    // nil until it is made
-	own           *member             // this process as a host of the scheduler; nil where that lives on a node
-	unhouse       func()              // ends that host; nil there, too
-	door          *connlimit.Listener // of that host; nil there, too
+	localHost     *member             // this process as a host of the scheduler; nil where that lives on a node
+	stopHost      func()              // ends that host; nil there, too
+	listener      *connlimit.Listener // of that host; nil there, too
 	endScheduler  func()              // ends the scheduler on its host; nil before it is made
 	startedAt     time.Time           // zero if it never began
 	tagnetName    string              // of the node with the scheduler; empty: this process has it
 	tagnetAddress string              // of that scheduler
 	key           recording.Key       // tells this run from others of its number; zero before it begins
-	told          tagnet.Stats        // what the scheduler told last
+	lastStats     tagnet.Stats        // what the scheduler told last
 
 	// atomic
 	ending atomic.Bool // it is to end
 
 	// owned by the conducting goroutine
-	endCause  string
-	badInput  string
-	broken    string
-	draining  bool      // the scheduler was told, or is to be
-	drainedAt time.Time // when it began to
-	still     stopwatch.StallDetector
-	gaveUp    bool      // the nodes dropped what they did
-	untold    bool      // not everybody could be asked how it ended
-	bookless  bool      // the scheduler was lost before its books were closed: what it told last is stale
-	returned  []*member // nodes that were lost and are back, while the output is read
+	endCause      string
+	badInput      string
+	broken        string
+	draining      bool      // the scheduler was told, or is to be
+	drainedAt     time.Time // when it began to
+	still         stopwatch.StallDetector
+	gaveUp        bool      // the nodes dropped what they did
+	endUnknown    bool      // not everybody could be asked how it ended
+	schedulerLost bool      // the scheduler was lost before its accounts were closed: what it told last is stale
+	returned      []*member // nodes that were lost and are back, while the output is read
 }
 
 // Causes of a run's end, as the report gives them.
@@ -88,8 +88,8 @@ func (c *Crew) NewRun(number uint32) *Run {
 	r.cfg.RunNumber = number
 	c.faults.run.Store(number)
 	readout, builder := r.cfg.OnLossInRun()
-	c.faults.tell(func(core *fault.Core) {
-		core.Take(units(c.View(), r.cfg.DecisionNode), c.opts.TagnetNode, readout, builder)
+	c.faults.updateCore(func(core *fault.Core) {
+		core.SetView(units(c.View(), r.cfg.DecisionNode), c.opts.TagnetNode, readout, builder)
 	})
 	if r.cfg.Events > 0 {
 		r.endCause = EndEvents
@@ -103,8 +103,8 @@ func NewKey() []byte {
 	return k[:]
 }
 
-// UseKey gives the run a key that was drawn before, if it is one. Call it before Begin, which draws one otherwise.
-func (r *Run) UseKey(key []byte) {
+// SetKey gives the run a key that was drawn before, if it is one. Call it before Begin, which draws one otherwise.
+func (r *Run) SetKey(key []byte) {
 	if len(key) == len(r.key) {
 		r.key = recording.Key(key)
 	}
@@ -113,22 +113,22 @@ func (r *Run) UseKey(key []byte) {
 // Begin makes the scheduler and starts the nodes. On error nothing runs, but nodes may be in Error: Crew.FaultOf finds
 // the cause.
 func (r *Run) Begin(ctx context.Context) error {
-	r.faults.anew()
+	r.faults.clearIfIgnoring()
 	if r.key == (recording.Key{}) {
 		r.key = recording.NewKey()
 	}
-	name, address, err := r.schedule(ctx)
+	name, address, err := r.startScheduler(ctx)
 	if err != nil {
 		return err
 	}
 	r.mu.Lock()
 	r.tagnetName, r.tagnetAddress = name, address
 	r.mu.Unlock()
-	r.faults.begin(r.without)
-	if err := r.together(ctx, r.startOf(&nodev1.CommandRequest{})); err != nil {
+	r.faults.begin(r.handleLoss)
+	if err := r.commandTogether(ctx, r.startCommand(&nodev1.CommandRequest{})); err != nil {
 		return err
 	}
-	if err := r.left(); err != nil {
+	if err := r.goneBeforeStart(); err != nil {
 		return err
 	}
 	r.mu.Lock()
@@ -137,12 +137,12 @@ func (r *Run) Begin(ctx context.Context) error {
 	return nil
 }
 
-// left is the fault that a node was gone before it was told of the run, which does not bear that: nothing would be
+// goneBeforeStart is the fault that a node was gone before it was told of the run, which does not bear that: nothing would be
 // built.
-func (r *Run) left() error {
+func (r *Run) goneBeforeStart() error {
 	for _, n := range r.nodes {
-		if r.passed(n) && !r.away(n) {
-			x := fault.Seen(n.name, fault.PartProcess, "its process has ended, or was started anew, since it was configured")
+		if r.unavailable(n) && !r.isOut(n) {
+			x := fault.SeenByControl(n.name, fault.SubsystemProcess, "its process has ended, or was started anew, since it was configured")
 			x.Advice = "Begin again when it is there: a start configures by itself."
 			return &fault.Error{Fault: x}
 		}
@@ -150,64 +150,64 @@ func (r *Run) left() error {
 	return nil
 }
 
-// schedule makes the TagNet scheduler of the view, on its node or here, and says who has it and where.
-func (r *Run) schedule(ctx context.Context) (name, address string, err error) {
-	core, err := r.core()
+// startScheduler makes the TagNet scheduler of the view, on its node or here, and says who has it and where.
+func (r *Run) startScheduler(ctx context.Context) (name, address string, err error) {
+	core, err := r.schedulerConfig()
 	if err != nil {
 		return "", "", err
 	}
-	n := r.own
+	n := r.localHost
 	if r.opts.TagnetNode != "" {
 		n, err = r.tagnetNode()
 		name = r.opts.TagnetNode // else units ask for the control's certificate
 	} else if n == nil {
-		n, err = r.house()
+		n, err = r.hostScheduler()
 	}
 	if err == nil {
-		err = r.begin(ctx, n, core)
+		err = r.createScheduler(ctx, n, core)
 	}
 	if err != nil {
 		return "", "", err
 	}
-	return name, n.view.GetGrpcAddress(), nil
+	return name, n.firstEntry.GetGrpcAddress(), nil
 }
 
-// house serves a host for the scheduler in this process, and connects to it like to a node's.
-func (r *Run) house() (*member, error) {
+// hostScheduler serves a host for the scheduler in this process, and connects to it like to a node's.
+func (r *Run) hostScheduler() (*member, error) {
 	lis, err := address.ListenTCP(net.JoinHostPort(r.opts.Host, strconv.Itoa(r.opts.TagnetPort)))
 	if err != nil {
 		return nil, fmt.Errorf("cannot bind the scheduler at %s: %w", r.opts.Host, err)
 	}
-	own, err := r.connect(&nodev1.Member{Name: Name, GrpcAddress: lis.Addr().String()})
+	localHost, err := r.newMember(&nodev1.Member{Name: Name, GrpcAddress: lis.Addr().String()})
 	if err != nil {
 		return nil, errors.Join(err, lis.Close())
 	}
 	host := tagnet.NewHost(tagnet.Access{Identify: node.Identify, Log: r.log})
-	options := node.ServiceOptions(r.opts.Identity, r.opts.Log, r.opts.AtLeast)
+	options := node.ServiceOptions(r.opts.Identity, r.opts.Log, r.opts.MinTimeout)
 	server := grpc.NewServer(append(tagnet.ServerOptions(), options...)...)
 	host.Register(server)
-	r.own, r.door = own, connlimit.Listen(lis, "scheduler", r.opts.Log)
-	go func() { _ = server.Serve(r.door) }()
-	r.unhouse = func() {
+	r.localHost, r.listener = localHost, connlimit.Listen(lis, "scheduler", r.opts.Log)
+	go func() { _ = server.Serve(r.listener) }()
+	r.stopHost = func() {
 		host.Close()
 		server.Stop()
-		_ = own.conn.Close()
+		_ = localHost.conn.Close()
 	}
-	return own, nil
+	return localHost, nil
 }
 
-// peerError takes what the scheduler tells of a unit.
-func (r *Run) peerError(e *tagnet.UnitError) {
-	r.faults.see(fault.Sight{Kind: fault.Cut, Fault: fault.Fault{
+// observePeerError takes what the scheduler tells of a unit.
+func (r *Run) observePeerError(e *tagnet.UnitError) {
+	r.faults.observe(fault.Observation{Kind: fault.Disconnected, Fault: fault.Fault{
 		Component: e.Unit,
-		Part:      strings.ReplaceAll(e.Role.String(), " ", "_"),
+		Subsystem: strings.ReplaceAll(e.Role.String(), " ", "_"),
 		What:      e.Error(),
 		Evidence:  "seen by the scheduler",
 	}})
 }
 
-// core is the scheduler's configuration.
-func (r *Run) core() (c tagnet.Config, err error) {
+// schedulerConfig is the scheduler's configuration.
+func (r *Run) schedulerConfig() (c tagnet.Config, err error) {
 	if c.Policy, err = tagnet.ParsePolicy(r.cfg.EmptyPlace); err != nil {
 		return c, err
 	}
@@ -221,32 +221,32 @@ func (r *Run) core() (c tagnet.Config, err error) {
 	by := r.cfg.Traffic()
 	c.Loose, c.TagRing, c.Bypass = !by.Phases, by.Tags, by.Bypass
 	for _, n := range r.nodes {
-		if n.view.GetReadout() {
+		if n.firstEntry.GetReadout() {
 			c.RUs = append(c.RUs, n.name)
 		}
-		if n.view.GetBuilder() {
+		if n.firstEntry.GetBuilder() {
 			c.BUs = append(c.BUs, n.name)
 		}
 	}
 	return c, nil
 }
 
-// Over ends the scheduler wherever it lives, when the run has its report.
-func (r *Run) Over() {
+// Shutdown ends the scheduler wherever it lives, when the run has its report.
+func (r *Run) Shutdown() {
 	if r.endScheduler != nil {
 		r.endScheduler()
 	}
 	r.Close()
 }
 
-// Close ends a scheduler that lives here, or the conversation with one that lives on a node: a run that goes on
+// Close ends a scheduler that lives here, or the session with one that lives on a node: a run that goes on
 // there may be adopted.
 func (r *Run) Close() {
 	if s := r.scheduler(); s != nil {
 		s.Close()
 	}
-	if r.unhouse != nil {
-		r.unhouse()
+	if r.stopHost != nil {
+		r.stopHost()
 	}
 }
 
@@ -259,8 +259,8 @@ func (r *Run) Number() uint32 { return r.cfg.RunNumber }
 // EndCause is why the run ends, as far as is known.
 func (r *Run) EndCause() string { return r.endCause }
 
-// EndFor notes why the run ends, for its report.
-func (r *Run) EndFor(why string) { r.endCause = why }
+// SetEndCause notes why the run ends, for its report.
+func (r *Run) SetEndCause(why string) { r.endCause = why }
 
 // StartedAt is when every node was Running; zero if they never were.
 func (r *Run) StartedAt() time.Time {
@@ -274,12 +274,12 @@ func (r *Run) Drained() <-chan struct{} { return r.scheduler().Drained() }
 
 // Stats are the scheduler's, or what it told last where it cannot be asked now.
 func (r *Run) Stats() tagnet.Stats {
-	_ = r.askScheduler()
+	_ = r.refreshStats()
 	return r.LastStats()
 }
 
-// askScheduler asks the scheduler, if there is one, how the run stands.
-func (r *Run) askScheduler() error {
+// refreshStats asks the scheduler, if there is one, how the run stands.
+func (r *Run) refreshStats() error {
 	s := r.scheduler()
 	if s == nil {
 		return nil
@@ -290,8 +290,8 @@ func (r *Run) askScheduler() error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if closed(st) || !closed(r.told) { // who asked before may be answered after
-		r.told = st
+	if accountsFinal(st) || !accountsFinal(r.lastStats) { // who asked before may be answered after
+		r.lastStats = st
 	}
 	return nil
 }
@@ -300,10 +300,10 @@ func (r *Run) askScheduler() error {
 func (r *Run) LastStats() tagnet.Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.told.Latency == nil {
-		r.told.Latency = hdr.New(1, 2, 1)
+	if r.lastStats.Latency == nil {
+		r.lastStats.Latency = hdr.New(1, 2, 1)
 	}
-	return r.told
+	return r.lastStats
 }
 
 func (r *Run) scheduler() tagnet.Scheduler {
@@ -317,12 +317,12 @@ func (r *Run) Pause(ctx context.Context) error {
 	if err := r.scheduler().Pause(); err != nil {
 		return err
 	}
-	return r.all(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_PAUSE})
+	return r.commandAll(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_PAUSE})
 }
 
 // Resume undoes Pause.
 func (r *Run) Resume(ctx context.Context) error {
-	if err := r.all(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_RESUME}); err != nil {
+	if err := r.commandAll(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_RESUME}); err != nil {
 		return err
 	}
 	return r.scheduler().Resume()
@@ -342,26 +342,26 @@ func (r *Run) Drain(why string) error {
 // node that does not start is known by then.
 const attachGrace = 5 * time.Second
 
-// LookForStall makes it a fault if the run is to end and nothing has moved for too long.
-func (r *Run) LookForStall(now time.Time) {
+// CheckStall makes it a fault if the run is to end and nothing has moved for too long.
+func (r *Run) CheckStall(now time.Time) {
 	if !r.draining {
 		return
 	}
 	reg := r.Stats().Registers
-	if r.still.Observe(r.faults.awake(now), r.Moved()) >= stopPatience {
-		f := stuck(reg, r.giving(reg))
-		r.faults.tell(func(c *fault.Core) { c.Mute(&f, now) })
-		r.faults.see(fault.Sight{Kind: fault.Own, Fault: f})
+	if r.still.Observe(r.faults.awakeTime(now), r.ProgressCount()) >= stallTimeout {
+		f := stallCause(reg, r.unendedReadouts(reg))
+		r.faults.updateCore(func(c *fault.Core) { c.NameUnresponsive(&f, now) })
+		r.faults.observe(fault.Observation{Kind: fault.SelfReported, Fault: f})
 	}
 }
 
-// stuck names what a run that drains waits for. giving are readout units with live sources that have not ended.
-func stuck(reg *tagnet.Registers, giving []string) fault.Fault {
+// stallCause names what a run that drains waits for. giving are readout units with live sources that have not ended.
+func stallCause(reg *tagnet.Registers, unended []string) fault.Fault {
 	f := fault.Fault{Evidence: "seen by the scheduler"}
-	if reg.GetInFlight() == 0 && reg.GetTags().GetNow() == 0 && len(giving) > 0 {
-		f.Component, f.Part = strings.Join(giving, ", "), "input"
+	if reg.GetInFlight() == 0 && reg.GetTags().GetNow() == 0 && len(unended) > 0 {
+		f.Component, f.Subsystem = strings.Join(unended, ", "), "input"
 		f.What = fmt.Sprintf("the readout unit has not told for %v where its data end, while the run was to end",
-			stopPatience)
+			stallTimeout)
 		return f
 	}
 	if reg.GetTags().GetNow() > 0 { // a tag that has its window waits for no output
@@ -369,12 +369,12 @@ func stuck(reg *tagnet.Registers, giving []string) fault.Fault {
 		f.What = fmt.Sprintf(
 			"%d tags have not come round and %d MEPs have had no outcome for %v while the run was to end; a readout unit "+
 				"holds or has lost a tag",
-			reg.GetTags().GetNow(), reg.GetInFlight(), stopPatience)
+			reg.GetTags().GetNow(), reg.GetInFlight(), stallTimeout)
 		return f
 	}
-	f.Component, f.Part = strings.Join(holders(reg), ", "), node.PartBuilder
+	f.Component, f.Subsystem = strings.Join(busyBuilders(reg), ", "), node.PartBuilder
 	f.What = fmt.Sprintf("%d MEPs have had no outcome for %v while the run was to end, and nothing else has moved; "+
 		"an output that nobody reads or that is stuck holds them up",
-		reg.GetInFlight(), stopPatience)
+		reg.GetInFlight(), stallTimeout)
 	return f
 }

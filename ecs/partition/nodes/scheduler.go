@@ -22,37 +22,37 @@ func (c *Crew) TagnetNode() string { return c.opts.TagnetNode }
 
 // tagnetNode finds that node.
 func (c *Crew) tagnetNode() (*member, error) {
-	n, err := c.member(c.opts.TagnetNode)
+	n, err := c.findMember(c.opts.TagnetNode)
 	if err != nil {
 		return nil, &fault.Error{Fault: fault.Fault{
 			Component: Name,
-			Part:      fault.PartScheduler,
+			Subsystem: fault.SubsystemScheduler,
 			What:      fmt.Sprintf("the scheduler is to live on %s, which takes no part", c.opts.TagnetNode),
 		}}
 	}
 	return n, nil
 }
 
-// begin makes the scheduler on its host and takes it up.
-func (r *Run) begin(ctx context.Context, n *member, core tagnet.Config) error {
-	if err := tagnet.Begin(ctx, n.conn, r.scope(), core, r.opts.Patience+attachGrace); err != nil {
-		return &fault.Error{Fault: fault.Seen(n.name, fault.PartScheduler,
+// createScheduler makes the scheduler on its host and takes it up.
+func (r *Run) createScheduler(ctx context.Context, n *member, core tagnet.Config) error {
+	if err := tagnet.Begin(ctx, n.conn, r.scope(), core, r.opts.ReadyTimeout+attachGrace); err != nil {
+		return &fault.Error{Fault: fault.SeenByControl(n.name, fault.SubsystemScheduler,
 			"the scheduler could not be made on it: "+err.Error())}
 	}
-	r.takeUp(n)
+	r.attachScheduler(n)
 	return nil
 }
 
-// takeUp speaks with a scheduler that has begun on its host.
-func (r *Run) takeUp(n *member) {
+// attachScheduler speaks with a scheduler that has begun on its host.
+func (r *Run) attachScheduler(n *member) {
 	scope := r.scope()
 	sched := tagnet.NewRemote(n.conn, tagnet.RemoteConfig{
-		Scope: scope, OnIncident: r.peerError, MinTimeout: r.opts.AtLeast,
+		Scope: scope, OnIncident: r.observePeerError, MinTimeout: r.opts.MinTimeout,
 		OnGone: func(err error) {
-			if r.ending.Load() && closed(r.LastStats()) {
+			if r.ending.Load() && accountsFinal(r.LastStats()) {
 				return // it has told all that it had to
 			}
-			r.faults.see(fault.Sight{Kind: fault.Cut, Fault: fault.Seen(n.name, fault.PartScheduler,
+			r.faults.observe(fault.Observation{Kind: fault.Disconnected, Fault: fault.SeenByControl(n.name, fault.SubsystemScheduler,
 				"the scheduler that lived on it is gone: "+err.Error())})
 		},
 	})
@@ -60,7 +60,7 @@ func (r *Run) takeUp(n *member) {
 	r.sched = sched
 	r.mu.Unlock()
 	r.endScheduler = func() {
-		ctx, cancel := context.WithTimeout(context.Background(), r.opts.within(endTime))
+		ctx, cancel := context.WithTimeout(context.Background(), r.opts.timeoutFor(endTimeout))
 		defer cancel()
 		if err := tagnet.End(ctx, n.conn, scope); err != nil {
 			r.log.Info("the scheduler on a node could not be ended", "node", n.name, "err", err)
@@ -68,8 +68,8 @@ func (r *Run) takeUp(n *member) {
 	}
 }
 
-// endTime bounds how long the end of a scheduler on a node may take; a node that is gone took it along.
-const endTime = 2 * time.Second
+// endTimeout bounds how long the end of a scheduler on a node may take; a node that is gone took it along.
+const endTimeout = 2 * time.Second
 
 func (r *Run) scope() tagnet.Scope {
 	return tagnet.Scope{
@@ -90,15 +90,15 @@ func (c *Crew) Rejoin(ctx context.Context, view *nodev1.View, linked bool) error
 			return err
 		}
 	}
-	return c.greet(ctx)
+	return c.awaitAnswers(ctx)
 }
 
-// Attend watches nodes that were rejoined, if that has not begun yet.
-func (c *Crew) Attend() {
+// EnsureWatched watches nodes that were rejoined, if that has not begun yet.
+func (c *Crew) EnsureWatched() {
 	if c.unwatch != nil {
 		return
 	}
-	c.faults.tell((*fault.Core).Listen)
+	c.faults.updateCore((*fault.Core).AcceptReports)
 	c.watch()
 }
 
@@ -107,8 +107,8 @@ func (c *Crew) EndScheduler(number uint32) {
 	c.linked.Store(false) // nobody knows how it ended
 	r := c.NewRun(number)
 	if n, err := c.tagnetNode(); err == nil {
-		r.takeUp(n)
-		r.Over()
+		r.attachScheduler(n)
+		r.Shutdown()
 	}
 }
 
@@ -120,23 +120,23 @@ func (c *Crew) Adopt(number uint32, key []byte, began time.Time) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.startedAt, r.key = began, c.keyOf(number)
-	r.tagnetName, r.tagnetAddress = n.name, n.seat().GetGrpcAddress()
-	r.UseKey(key)
-	r.takeUp(n)
+	r.startedAt, r.key = began, c.reportedKey(number)
+	r.tagnetName, r.tagnetAddress = n.name, n.entry().GetGrpcAddress()
+	r.SetKey(key)
+	r.attachScheduler(n)
 	for _, u := range r.Stats().GetBus() {
-		c.faults.tell(func(core *fault.Core) { core.Adopt(u.GetName(), u.GetLost(), u.GetExcluded()) })
+		c.faults.updateCore(func(core *fault.Core) { core.AdoptUnit(u.GetName(), u.GetLost(), u.GetExcluded()) })
 	}
 	for _, u := range r.Stats().GetRus() {
-		c.faults.tell(func(core *fault.Core) { core.Adopt(u.GetName(), u.GetExcluded(), u.GetExclusions() > 0) })
+		c.faults.updateCore(func(core *fault.Core) { core.AdoptUnit(u.GetName(), u.GetExcluded(), u.GetExclusions() > 0) })
 	}
-	c.faults.begin(r.without)
-	c.Attend()
+	c.faults.begin(r.handleLoss)
+	c.EnsureWatched()
 	return r, nil
 }
 
-// keyOf is the key of a run as its nodes tell it; zero where none does.
-func (c *Crew) keyOf(number uint32) (k recording.Key) {
+// reportedKey is the key of a run as its nodes tell it; zero where none does.
+func (c *Crew) reportedKey(number uint32) (k recording.Key) {
 	for _, rep := range c.Reports() {
 		if rep.GetRun() == number && len(rep.GetRunKey()) == len(k) {
 			return recording.Key(rep.GetRunKey())
@@ -145,9 +145,9 @@ func (c *Crew) keyOf(number uint32) (k recording.Key) {
 	return k
 }
 
-// StoppedByThemselves is why the nodes have ended, or end, the run without a control, and since when, as the first of
+// SelfStopCause is why the nodes have ended, or end, the run without a control, and since when, as the first of
 // them tells; nil if none has.
-func (c *Crew) StoppedByThemselves() (first *nodev1.Cause) {
+func (c *Crew) SelfStopCause() (first *nodev1.Cause) {
 	for _, rep := range c.Reports() {
 		if why := rep.GetStopped(); why != nil && (first == nil || why.GetAtUs() < first.GetAtUs()) {
 			first = why
@@ -161,9 +161,9 @@ func (c *Crew) StoppedByThemselves() (first *nodev1.Cause) {
 func (r *Run) EndedAt() time.Time {
 	var last int64
 	for _, n := range r.nodes {
-		rep := n.latest()
+		rep := n.latestReport()
 		switch {
-		case r.lost(n.name) || r.Left(n.name) != "":
+		case r.isLost(n.name) || r.Withdrawal(n.name) != "":
 		case rep.GetRun() != r.cfg.RunNumber || rep.GetEndedAtUs() == 0:
 			return time.Time{}
 		default:
@@ -173,40 +173,40 @@ func (r *Run) EndedAt() time.Time {
 	return time.UnixMicro(last)
 }
 
-// Tellers says on how many nodes the run goes on, of those that have told anything since they were rejoined, and
+// RunningAndMissing says on how many nodes the run goes on, of those that have told anything since they were rejoined, and
 // names who cannot tell any more how it ended: nodes without a report of it, and the scheduler. Nodes that are lost
 // to it are not asked.
-func (r *Run) Tellers() (going int, missing []string) {
+func (r *Run) RunningAndMissing() (running int, missing []string) {
 	for _, n := range r.nodes {
-		rep := n.latest()
+		rep := n.latestReport()
 		switch {
-		case r.lost(n.name):
+		case r.isLost(n.name):
 		case rep.GetRun() != r.cfg.RunNumber:
 			missing = append(missing, n.name)
 		case !rep.GetFinal():
-			going++
+			running++
 		}
 	}
-	if !r.schedulerTells() {
+	if !r.schedulerAnswers() {
 		missing = append(missing, "the scheduler on "+r.opts.TagnetNode)
 	}
-	return going, missing
+	return running, missing
 }
 
-// schedulerTells says whether the scheduler answers. A question that is lost on the way to a node which answers
+// schedulerAnswers says whether the scheduler answers. A question that is lost on the way to a node which answers
 // otherwise is asked again for a while: only the node itself can say that it has no such scheduler.
-func (r *Run) schedulerTells() bool {
+func (r *Run) schedulerAnswers() bool {
 	n, err := r.tagnetNode()
-	for until := time.Now().Add(againTime); err == nil; {
+	for until := time.Now().Add(retryTimeout); err == nil; {
 		_, failed := r.scheduler().Stats()
 		var gone *tagnet.GoneError
 		if failed == nil {
 			return true
 		}
-		if !errors.As(failed, &gone) || n.silent.Load() || time.Now().After(until) {
+		if !errors.As(failed, &gone) || n.unresponsive.Load() || time.Now().After(until) {
 			return false
 		}
-		time.Sleep(againEvery)
+		time.Sleep(retryInterval)
 	}
 	return false
 }
@@ -226,8 +226,8 @@ func (c *Crew) Facts() []config.NodeFacts {
 	return facts
 }
 
-// AskFacts asks members of the cluster what they have. Those that do not answer before ctx ends are left out.
-func AskFacts(ctx context.Context, id *certs.Identity, term tagnet.Term, members []cluster.Member) []config.NodeFacts {
+// RequestFacts asks members of the cluster what they have. Those that do not answer before ctx ends are left out.
+func RequestFacts(ctx context.Context, id *certs.Identity, term tagnet.Term, members []cluster.Member) []config.NodeFacts {
 	c := NewCrew(Options{Identity: id, Term: term}, config.Config{})
 	defer c.Release()
 	for _, m := range members {
@@ -235,21 +235,21 @@ func AskFacts(ctx context.Context, id *certs.Identity, term tagnet.Term, members
 			c.log.Warn("a node cannot be asked what it has", "node", m.Name, "err", err)
 		}
 	}
-	_ = c.greet(ctx)
+	_ = c.awaitAnswers(ctx)
 	var facts []config.NodeFacts
 	for i, f := range c.Facts() {
-		if c.nodes[i].latest() != nil {
+		if c.nodes[i].latestReport() != nil {
 			facts = append(facts, f)
 		}
 	}
 	return facts
 }
 
-// About is what people may want to know of a node.
-func (c *Crew) About(rank int) map[string]string {
+// Describe is what people may want to know of a node.
+func (c *Crew) Describe(rank int) map[string]string {
 	n := c.nodes[rank]
-	rep := n.latest()
-	about := map[string]string{"address": n.seat().GetGrpcAddress(), "data": n.seat().GetQuicAddress()}
+	rep := n.latestReport()
+	about := map[string]string{"address": n.entry().GetGrpcAddress(), "data": n.entry().GetQuicAddress()}
 	for key, v := range map[string]string{"version": rep.GetVersion(), "host": rep.GetMachine().GetHost()} {
 		if v != "" {
 			about[key] = v
@@ -260,19 +260,19 @@ func (c *Crew) About(rank int) map[string]string {
 
 // Profile writes a profile of a node.
 func (c *Crew) Profile(ctx context.Context, w io.Writer, name, kind string, length time.Duration) error {
-	n, err := c.member(name)
+	n, err := c.findMember(name)
 	if err != nil {
 		return err
 	}
 	return node.ReadProfile(ctx, n.client, w, kind, length)
 }
 
-// Left says how a node has left in good order; empty if it has not.
-func (c *Crew) Left(name string) string {
-	return ask(c.faults, func(core *fault.Core) string { return core.Left(name) })
+// Withdrawal says how a node has left in good order; empty if it has not.
+func (c *Crew) Withdrawal(name string) string {
+	return queryCore(c.faults, func(core *fault.Core) string { return core.Withdrawal(name) })
 }
 
-// Lost says why a node is taken for lost; empty if it is not.
-func (c *Crew) Lost(name string) string {
-	return ask(c.faults, func(core *fault.Core) string { return core.Gone(name) })
+// LostReason says why a node is taken for lost; empty if it is not.
+func (c *Crew) LostReason(name string) string {
+	return queryCore(c.faults, func(core *fault.Core) string { return core.GoneReason(name) })
 }

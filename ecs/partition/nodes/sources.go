@@ -45,7 +45,7 @@ type SourceReport struct {
 	Refused   uint64 `json:"refused"` // by the carrier
 	Lost      uint64 `json:"lost"`    // likewise: of which a part did not come
 	Dropped   uint64 `json:"dropped"` // by the front-end
-	Left      uint64 `json:"left"`    // came, and were in no MEP when the run ended
+	Remaining uint64 `json:"left"`    // came, and were in no MEP when the run ended
 	LastEvent uint64 `json:"last_event"`
 	AgeUs     uint64 `json:"age_us"` // of the newest fragment
 
@@ -55,55 +55,55 @@ type SourceReport struct {
 	WhyThrown  string `json:"why_thrown,omitempty"`
 }
 
-// sources tells of the live sources, in the order of their ids.
-func (r *Run) sources(out *Report) {
+// fillSources tells of the live sources, in the order of their ids.
+func (r *Run) fillSources(out *Report) {
 	sources := LiveSources(r.cfg)
 	if len(sources) == 0 {
 		return
 	}
 	ofRU := map[int]NodeCounters{}
 	for i, n := range r.nodes {
-		if n.view.GetReadout() && i < len(out.Counters) {
-			ofRU[int(n.view.GetRuIndex())] = out.Counters[i]
+		if n.firstEntry.GetReadout() && i < len(out.Counters) {
+			ofRU[int(n.firstEntry.GetRuIndex())] = out.Counters[i]
 		}
 	}
 	for _, src := range sources {
-		id, told := src.ID, ofRU[src.RU]
-		of := func(name string) uint64 { return told.Counters["ru.input_"+name+"."+strconv.Itoa(id)] }
+		id, readout := src.ID, ofRU[src.RU]
+		counter := func(name string) uint64 { return readout.Counters["ru.input_"+name+"."+strconv.Itoa(id)] }
 		s := SourceReport{
 			Source:    id,
 			Name:      src.Name,
-			Node:      told.Node,
-			Fragments: of("fragments"),
-			Bytes:     of("bytes"),
-			Used:      of("used"),
-			Missing:   of("missing"),
-			Gaps:      of("gaps"),
-			Late:      of("late"),
-			Repeats:   of("repeats"),
-			Backwards: of("backwards"),
-			Jumps:     of("jumps"),
-			Refused:   of("refused"),
-			Lost:      of("lost"),
-			Dropped:   of("dropped"),
-			LastEvent: of("last_event"),
-			AgeUs:     of("age_us"),
+			Node:      readout.Node,
+			Fragments: counter("fragments"),
+			Bytes:     counter("bytes"),
+			Used:      counter("used"),
+			Missing:   counter("missing"),
+			Gaps:      counter("gaps"),
+			Late:      counter("late"),
+			Repeats:   counter("repeats"),
+			Backwards: counter("backwards"),
+			Jumps:     counter("jumps"),
+			Refused:   counter("refused"),
+			Lost:      counter("lost"),
+			Dropped:   counter("dropped"),
+			LastEvent: counter("last_event"),
+			AgeUs:     counter("age_us"),
 		}
 		s.Thrown = s.Late + s.Repeats + s.Backwards + s.Jumps
-		s.Left = s.Fragments - min(s.Fragments, s.Used+s.Thrown)
-		r.words(&s)
+		s.Remaining = s.Fragments - min(s.Fragments, s.Used+s.Thrown)
+		r.fillReasons(&s)
 		out.Sources = append(out.Sources, s)
 	}
 }
 
-// silent names the live sources of which no fragment has come yet.
-func (r *Run) silent() (names []string) {
+// silentSources names the live sources of which no fragment has come yet.
+func (r *Run) silentSources() (names []string) {
 	for _, src := range LiveSources(r.cfg) {
 		for _, n := range r.nodes {
-			if !n.view.GetReadout() || int(n.view.GetRuIndex()) != src.RU {
+			if !n.firstEntry.GetReadout() || int(n.firstEntry.GetRuIndex()) != src.RU {
 				continue
 			}
-			if n.latest().GetCounters()["ru.input_fragments."+strconv.Itoa(src.ID)] == 0 {
+			if n.latestReport().GetCounters()["ru.input_fragments."+strconv.Itoa(src.ID)] == 0 {
 				names = append(names, src.Name)
 			}
 		}
@@ -111,14 +111,14 @@ func (r *Run) silent() (names []string) {
 	return names
 }
 
-// letDown tells whether live sources have let the run down: it has ended for that, or all of them have, and nothing
+// inputFailure tells whether live sources have let the run down: it has ended for that, or all of them have, and nothing
 // more could come. What was cut before is built, so nothing is given up. broken is why one cannot go on that the run
 // bore.
-func (r *Run) letDown() (down *fault.Error, broken string) {
+func (r *Run) inputFailure() (down *fault.Error, broken string) {
 	var first *fault.Fault
 	var gone uint64
 	for _, n := range r.nodes {
-		rep := n.latest()
+		rep := n.latestReport()
 		c := rep.GetCounters()
 		gone += c[node.CounterBroken]
 		if c[node.CounterBroken]+c[node.CounterLetDown] == 0 {
@@ -127,7 +127,7 @@ func (r *Run) letDown() (down *fault.Error, broken string) {
 		why := rep.GetStatus().GetCause()
 		f := &fault.Fault{
 			Component: n.name,
-			Part:      why.GetPart(),
+			Subsystem: why.GetPart(),
 			What:      why.GetWhat(),
 			Evidence:  why.GetEvidence(),
 			Advice:    "See to the front-end of that source, and start a run again.",
@@ -148,9 +148,9 @@ func (r *Run) letDown() (down *fault.Error, broken string) {
 	return nil, first.What
 }
 
-// lasted is how long a run with live sources was on, in s: from its start until somebody ended it, or to its last MEP,
+// liveDuration is how long a run with live sources was on, in s: from its start until somebody ended it, or to its last MEP,
 // if that was later or nobody did. Without either it is on until now.
-func (r *Run) lasted(last, now time.Time) float64 {
+func (r *Run) liveDuration(last, now time.Time) float64 {
 	if r.startedAt.IsZero() {
 		return 0
 	}
@@ -164,10 +164,10 @@ func (r *Run) lasted(last, now time.Time) float64 {
 	return end.Sub(r.startedAt).Seconds()
 }
 
-// over is the time in s that the rates of a report are over: from the first token to the last MEP, or longer. Who ends
+// rateDuration is the time in s that the rates of a report are over: from the first token to the last MEP, or longer. Who ends
 // a run after a time means that time, though the last MEP was earlier; a rate that was asked for stands for the time
 // that the events take at that rate, though a MEP of many was made at once.
-func (r *Run) over(out *Report) float64 {
+func (r *Run) rateDuration(out *Report) float64 {
 	d := out.DurationS
 	if !r.startedAt.IsZero() && r.drainedAt.After(r.startedAt) {
 		d = max(d, r.drainedAt.Sub(r.startedAt).Seconds())

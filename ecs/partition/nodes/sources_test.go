@@ -14,8 +14,8 @@ import (
 // Each live source is told of by the node of its readout unit, under its id.
 func TestSources(t *testing.T) {
 	r := &Run{Crew: &Crew{nodes: []*member{
-		{name: "n0", view: &nodev1.Member{Readout: true}},
-		{name: "n1", view: &nodev1.Member{Readout: true, RuIndex: 1}, report: &nodev1.Report{Reasons: []*nodev1.Reason{
+		{name: "n0", firstEntry: &nodev1.Member{Readout: true}},
+		{name: "n1", firstEntry: &nodev1.Member{Readout: true, RuIndex: 1}, report: &nodev1.Report{Reasons: []*nodev1.Reason{
 			{Source: 0, Kind: node.ReasonRefused, Why: "of another source"},
 			{Source: 1, Kind: node.ReasonRefused, Why: "buffers of 200000 bytes, 65535 at most"},
 			{Source: 1, Kind: node.ReasonThrown, Why: "the fragment of event 7 came again; the first one stays"},
@@ -25,9 +25,9 @@ func TestSources(t *testing.T) {
 		{Node: "n0", Counters: map[string]uint64{"ru.input_fragments.0": 10, "ru.input_used.0": 7, "ru.input_late.0": 2}},
 		{Node: "n1", Counters: map[string]uint64{"ru.input_missing.1": 9}},
 	}}
-	r.sources(&got)
+	r.fillSources(&got)
 	want := []SourceReport{
-		{Name: "tcp:h:1", Node: "n0", Fragments: 10, Used: 7, Thrown: 2, Late: 2, Left: 1},
+		{Name: "tcp:h:1", Node: "n0", Fragments: 10, Used: 7, Thrown: 2, Late: 2, Remaining: 1},
 		{Source: 1, Name: "tcp:h:2", Node: "n1", Missing: 9, Frontend: `"board" at 10.0.0.7:5000`,
 			WhyRefused: "buffers of 200000 bytes, 65535 at most",
 			WhyThrown:  "the fragment of event 7 came again; the first one stays"},
@@ -48,7 +48,7 @@ func TestRatesAreOverTheTimeMeant(t *testing.T) {
 		"until it was told":  {&Run{startedAt: began, drainedAt: began.Add(6 * time.Second)}, 6},
 		"at the rate asked":  {&Run{startedAt: began, cfg: config.Config{Rate: 10}}, 400},
 	} {
-		if got := c.r.over(&Report{DurationS: 0.028, EventsTriggered: 4000}); got != c.want {
+		if got := c.r.rateDuration(&Report{DurationS: 0.028, EventsTriggered: 4000}); got != c.want {
 			t.Errorf("%s: %v s, want %v", name, got, c.want)
 		}
 	}
@@ -73,7 +73,7 @@ func TestLetDown(t *testing.T) {
 		}}
 		r := &Run{endCause: endInput, Crew: &Crew{nodes: []*member{n}}}
 		r.cfg.RUs, r.cfg.Streams = 1, want.streams
-		down, broken := r.letDown()
+		down, broken := r.inputFailure()
 		if (down != nil) != want.down || broken != want.broken || down != nil && down.What != "no such device" {
 			t.Errorf("%s: %v, %q", name, down, broken)
 		}
@@ -91,7 +91,7 @@ func TestLasted(t *testing.T) {
 		{at(10), at(3), 10}, {at(10), at(11), 11}, {time.Time{}, at(3), 3}, {time.Time{}, time.Unix(0, 0), 20},
 	} {
 		r := &Run{startedAt: began, drainedAt: c.drained}
-		if got := r.lasted(c.last, at(20)); got != c.want {
+		if got := r.liveDuration(c.last, at(20)); got != c.want {
 			t.Errorf("%v s, and not %v", got, c.want)
 		}
 	}

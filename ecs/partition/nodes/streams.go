@@ -14,9 +14,9 @@ type Stream struct {
 	Output string `json:"output"` // as configured, without its format
 	Format string `json:"format"`
 	// What builder units have given to it, as far as they have told; bytes are those of MEPs.
-	GivenMEPs   uint64 `json:"given_meps"`
-	GivenEvents uint64 `json:"given_events"`
-	GivenBytes  uint64 `json:"given_bytes"`
+	DeliveredMEPs   uint64 `json:"given_meps"`
+	DeliveredEvents uint64 `json:"given_events"`
+	DeliveredBytes  uint64 `json:"given_bytes"`
 	// What a reader of its files found.
 	Directory string            `json:"directory,omitempty"` // of this run
 	Segments  uint64            `json:"segments,omitempty"`
@@ -27,8 +27,8 @@ type Stream struct {
 	Merged    *recording.Merged `json:"merged,omitempty"`
 }
 
-// files tells whether it is of files, which were read back.
-func (s *Stream) files() bool { return config.Config{Format: s.Format}.Sink().Files }
+// isFiles tells whether it is of files, which were read back.
+func (s *Stream) isFiles() bool { return config.Config{Format: s.Format}.Sink().Files }
 
 // countStreams fills in what the builder units have told of several outputs.
 func (r *Report) countStreams(cfg *config.Config, sums map[string]uint64) {
@@ -38,21 +38,21 @@ func (r *Report) countStreams(cfg *config.Config, sums map[string]uint64) {
 	}
 	r.OutputBy = cfg.OutputBy
 	for i, one := range outputs {
-		of := func(what string) uint64 { return sums[fmt.Sprintf("bu.output_stream_%s.%d", what, i)] }
+		counter := func(what string) uint64 { return sums[fmt.Sprintf("bu.output_stream_%s.%d", what, i)] }
 		r.OutputStreams = append(r.OutputStreams, Stream{
-			Output:      one.Output,
-			Format:      one.Format,
-			GivenMEPs:   of("meps"),
-			GivenEvents: of("events"),
-			GivenBytes:  of("bytes"),
+			Output:          one.Output,
+			Format:          one.Format,
+			DeliveredMEPs:   counter("meps"),
+			DeliveredEvents: counter("events"),
+			DeliveredBytes:  counter("bytes"),
 		})
 	}
 }
 
-// takeStreams fills in what was found of several outputs.
-func (r *Report) takeStreams(rec *recorded) {
+// fillStreams fills in what was found of several outputs.
+func (r *Report) fillStreams(rec *recorded) {
 	for _, one := range rec.streams {
-		s := r.part(&one.cfg)
+		s := r.streamOf(&one.cfg)
 		s.Directory = recording.RunDir(node.OutputDir(one.cfg), one.cfg.RunNumber)
 		s.MEPs, s.Events, s.Copies = one.set.MEPs(), one.set.Events(), one.copies
 		s.Segments, s.Bytes = 0, 0
@@ -65,8 +65,8 @@ func (r *Report) takeStreams(rec *recorded) {
 	}
 }
 
-// part finds the stream of an output of files.
-func (r *Report) part(cfg *config.Config) *Stream {
+// streamOf finds the stream of an output of files.
+func (r *Report) streamOf(cfg *config.Config) *Stream {
 	i := slices.IndexFunc(r.OutputStreams, func(s Stream) bool { return s.Format == cfg.Format && s.Output == cfg.Output })
 	if i < 0 { // the record was written by another version
 		r.OutputStreams = append(r.OutputStreams, Stream{Output: cfg.Output, Format: cfg.Format})
@@ -75,41 +75,41 @@ func (r *Report) part(cfg *config.Config) *Stream {
 	return &r.OutputStreams[i]
 }
 
-// toAll tells whether every stream gets every MEP.
-func (r *Report) toAll() bool { return config.Config{OutputBy: r.OutputBy}.Route().ToAll }
+// sendsAllToAll tells whether every stream gets every MEP.
+func (r *Report) sendsAllToAll() bool { return config.Config{OutputBy: r.OutputBy}.Route().ToAll }
 
 // handsOut tells whether some MEPs go to other programs, and to no file.
 func (r *Report) handsOut() bool {
-	return !r.toAll() && slices.ContainsFunc(r.OutputStreams, func(s Stream) bool { return !s.files() })
+	return !r.sendsAllToAll() && slices.ContainsFunc(r.OutputStreams, func(s Stream) bool { return !s.isFiles() })
 }
 
-// handed is what went to other programs, and to no file.
-func (r *Report) handed() (meps, events uint64) {
+// handedOutCounts is what went to other programs, and to no file.
+func (r *Report) handedOutCounts() (meps, events uint64) {
 	if !r.handsOut() {
 		return 0, 0
 	}
 	for i := range r.OutputStreams {
-		if s := &r.OutputStreams[i]; !s.files() {
-			meps, events = meps+s.GivenMEPs, events+s.GivenEvents
+		if s := &r.OutputStreams[i]; !s.isFiles() {
+			meps, events = meps+s.DeliveredMEPs, events+s.DeliveredEvents
 		}
 	}
 	return meps, events
 }
 
-// ofStream is in the names of all checks of one of several outputs.
-const ofStream = "output stream "
+// streamCheckPrefix is in the names of all checks of one of several outputs.
+const streamCheckPrefix = "output stream "
 
 // streamChecks holds several outputs against what they were given, and those that get every MEP against the scheduler's
-// books. They hold where no MEP was built twice.
+// accounts. They hold where no MEP was built twice.
 func (r *Report) streamChecks() (list []Check) {
 	for i := range r.OutputStreams {
 		s := &r.OutputStreams[i]
-		name := fmt.Sprintf(ofStream+"%d", i)
-		if s.files() {
-			list = append(list, eq("events given to "+name+" = found in its files", s.GivenEvents, s.Events))
+		name := fmt.Sprintf(streamCheckPrefix+"%d", i)
+		if s.isFiles() {
+			list = append(list, newCheck("events given to "+name+" = found in its files", s.DeliveredEvents, s.Events))
 		}
-		if r.toAll() {
-			list = append(list, eq("events built = given to "+name, r.EventsBuilt, s.GivenEvents))
+		if r.sendsAllToAll() {
+			list = append(list, newCheck("events built = given to "+name, r.EventsBuilt, s.DeliveredEvents))
 		}
 	}
 	return list

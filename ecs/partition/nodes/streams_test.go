@@ -30,21 +30,21 @@ func inStreams(t *testing.T, by string) (*config.Config, *Report, *recorded) {
 	}
 	one := &recorded{cfg: c.FileOutputs()[0], set: set, copies: 1}
 	sum := &recorded{set: recording.NewSet(100)}
-	sum.join(one)
+	sum.addOutput(one)
 	return &c, r, sum
 }
 
 func TestStreamsBalance(t *testing.T) {
 	c, r, rec := inStreams(t, "turns")
-	r.takeOutput(c, rec)
+	r.fillOutput(c, rec)
 	if r.OutputEvents != 1000 || r.Recorded.Events != 600 || len(r.Recorded.Missing) > 0 || r.Recorded.Copies != 1 {
 		t.Errorf("%d events, %+v", r.OutputEvents, r.Recorded)
 	}
-	if s := r.OutputStreams[0]; s.Directory != "/data/out/run-000007" || s.Events != 600 || s.GivenBytes != 6000 {
+	if s := r.OutputStreams[0]; s.Directory != "/data/out/run-000007" || s.Events != 600 || s.DeliveredBytes != 6000 {
 		t.Errorf("%+v", s)
 	}
 	for range 2 { // again, as a run that is completed later is
-		r.judgeOutput()
+		r.closeAccounts()
 		if len(r.Accounts) != 2 || !r.AccountingOK {
 			t.Errorf("%v", r.Accounts)
 		}
@@ -54,11 +54,11 @@ func TestStreamsBalance(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	for name, off := range map[string]func(*Report){
-		exactCheck: func(r *Report) { r.OutputEvents-- },
+		exactCheckName: func(r *Report) { r.OutputEvents-- },
 		"events given to output stream 0 = found in its files": func(r *Report) { r.OutputStreams[0].Events-- },
 	} {
 		_, r, rec := inStreams(t, "turns")
-		r.takeOutput(c, rec)
+		r.fillOutput(c, rec)
 		off(r)
 		if bad := failing(outputChecks(r, true)); !slices.Equal(bad, []string{name}) {
 			t.Errorf("%q is found by %v", name, bad)
@@ -70,10 +70,10 @@ func TestStreamsBalance(t *testing.T) {
 func TestStreamsLeftOut(t *testing.T) {
 	c, r, rec := inStreams(t, "turns")
 	r.Degraded = true
-	r.takeOutput(c, rec)
-	r.judgeOutput()
-	r.judgeOutput()
-	if len(r.Accounts) != 0 || !slices.Equal(r.NotChecked, []string{handedOut}) || !r.AccountingOK {
+	r.fillOutput(c, rec)
+	r.closeAccounts()
+	r.closeAccounts()
+	if len(r.Accounts) != 0 || !slices.Equal(r.NotChecked, []string{handedOutNote}) || !r.AccountingOK {
 		t.Errorf("%v, %q", r.Accounts, r.NotChecked)
 	}
 }
@@ -82,13 +82,13 @@ func TestStreamsLeftOut(t *testing.T) {
 func TestStreamsToAll(t *testing.T) {
 	c, r, rec := inStreams(t, "all")
 	r.EventsTriggered, r.EventsBuilt = 600, 600
-	r.takeOutput(c, rec)
-	r.judgeOutput()
+	r.fillOutput(c, rec)
+	r.closeAccounts()
 	if r.OutputEvents != 600 || r.AccountingOK {
 		t.Errorf("%d events, and the buffer was given 400: %v", r.OutputEvents, r.Accounts)
 	}
-	r.OutputStreams[1].GivenEvents = 600
-	if r.judgeOutput(); !r.AccountingOK || len(r.Accounts) != 4 {
+	r.OutputStreams[1].DeliveredEvents = 600
+	if r.closeAccounts(); !r.AccountingOK || len(r.Accounts) != 4 {
 		t.Errorf("%v", r.Accounts)
 	}
 	if r.Recorded.Missing == nil {

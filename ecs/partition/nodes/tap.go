@@ -9,13 +9,13 @@ import (
 	tapv1 "ringlet/proto/ringlet/tap/v1"
 )
 
-// maxSamples bounds a message of samples: one event may be that large.
-const maxSamples = 64 << 20
+// maxSamplesBytes bounds a message of samples: one event may be that large.
+const maxSamplesBytes = 64 << 20
 
 // Builders are the names of the nodes with a builder unit that are there, in the order of ranks.
 func (c *Crew) Builders() (names []string) {
 	for _, n := range c.nodes {
-		if n.view.GetBuilder() && !c.passed(n) {
+		if n.firstEntry.GetBuilder() && !c.unavailable(n) {
 			names = append(names, n.name)
 		}
 	}
@@ -24,13 +24,13 @@ func (c *Crew) Builders() (names []string) {
 
 // Tap passes on a sample of what a node builds until ctx ends or the node cannot be heard, and returns why: never nil.
 func (c *Crew) Tap(ctx context.Context, name string, sel *tapv1.Selection, each func(*tapv1.Samples)) error {
-	n, err := c.member(name)
+	n, err := c.findMember(name)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	in, err := n.client.Tap(ctx, &nodev1.TapRequest{Selection: sel}, grpc.MaxCallRecvMsgSize(maxSamples))
+	in, err := n.client.Tap(ctx, &nodev1.TapRequest{Selection: sel}, grpc.MaxCallRecvMsgSize(maxSamplesBytes))
 	for err == nil {
 		var m *tapv1.Samples
 		if m, err = in.Recv(); err == nil {

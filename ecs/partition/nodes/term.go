@@ -25,12 +25,12 @@ func NewTerm(number uint64) tagnet.Term {
 
 func termMessage(t tagnet.Term) *nodev1.Term { return &nodev1.Term{Number: t.Number, Holder: t.Holder} }
 
-// fencedOff says of a node's word that another control has taken over. It is this control that is at fault: what it
+// fencedObservation says of a node's word that another control has taken over. It is this control that is at fault: what it
 // has begun goes on without it.
-func fencedOff(node string, f *tagnet.FencedError) fault.Sight {
-	return fault.Sight{Kind: fault.Own, Fault: fault.Fault{
+func fencedObservation(node string, f *tagnet.FencedError) fault.Observation {
+	return fault.Observation{Kind: fault.SelfReported, Fault: fault.Fault{
 		Component: Name,
-		Part:      fault.PartFenced,
+		Subsystem: fault.SubsystemControl,
 		What:      f.Error(),
 		Evidence:  "told by " + node,
 	}}

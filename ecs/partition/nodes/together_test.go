@@ -45,8 +45,8 @@ func TestTogetherWhenStruck(t *testing.T) {
 		r := &Crew{faults: newFaults(false)}
 		r.nodes = []*member{{name: "n0", client: scripted{after: time.Second, blame: "n0"}},
 			{name: "n1", client: scripted{after: -1}}}
-		r.faults.see(fault.Sight{Kind: fault.Cut, Fault: fault.Fault{Component: "n0", What: "its stream ended"}})
-		err := r.together(t.Context(), &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_START})
+		r.faults.observe(fault.Observation{Kind: fault.Disconnected, Fault: fault.Fault{Component: "n0", What: "its stream ended"}})
+		err := r.commandTogether(t.Context(), &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_START})
 		if got := r.FaultOf(err, "").Error(); got != "n0: no memory" {
 			t.Errorf("the cause is %q", got)
 		}
@@ -61,10 +61,10 @@ func TestTogether(t *testing.T) {
 	}{
 		"all of them": {[]scripted{{after: time.Second}, {after: 9 * time.Second}}, 9 * time.Second, ""},
 		"one fails, one waits on": {[]scripted{{after: -1}, {after: time.Second, blame: "n1"}},
-			time.Second + fault.SettleLong, "n1: no memory"},
+			time.Second + fault.SessionWitnessTimeout, "n1: no memory"},
 		"a closer witness comes yet": {[]scripted{{blame: "n2"}, {after: -1}, {after: time.Second, blame: "n2"}},
-			fault.SettleLong, "n2: no memory"},
-		"blamed, and silent": {[]scripted{{after: -1}, {blame: "n0"}}, fault.SettleLong, "n0: no memory"},
+			fault.SessionWitnessTimeout, "n2: no memory"},
+		"blamed, and silent": {[]scripted{{after: -1}, {blame: "n0"}}, fault.SessionWitnessTimeout, "n0: no memory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestTogether(t *testing.T) {
 					r.nodes = append(r.nodes, &member{name: "n" + string(rune('0'+i)), client: s})
 				}
 				began := time.Now()
-				err := r.together(t.Context(), &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_CONFIGURE})
+				err := r.commandTogether(t.Context(), &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_CONFIGURE})
 				if took := time.Since(began); took != c.took {
 					t.Errorf("it took %v, not %v", took, c.took)
 				}
@@ -99,15 +99,15 @@ func TestAllButWhoIsLost(t *testing.T) {
 		r := &Crew{faults: newFaults(false)}
 		r.nodes = []*member{{name: "n0", client: scripted{after: time.Second}}, {name: "n1", client: scripted{after: -1}}}
 		began := time.Now()
-		time.AfterFunc(3*time.Second, func() { r.faults.tell(func(c *fault.Core) { c.Adopt("n1", true, false) }) })
-		err := r.all(t.Context(), &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP})
-		if took := time.Since(began); err != nil || took < 3*time.Second || took > 3*time.Second+linkedEach {
+		time.AfterFunc(3*time.Second, func() { r.faults.updateCore(func(c *fault.Core) { c.AdoptUnit("n1", true, false) }) })
+		err := r.commandAll(t.Context(), &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP})
+		if took := time.Since(began); err != nil || took < 3*time.Second || took > 3*time.Second+linkPollInterval {
 			t.Errorf("after %v: %v", took, err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
 		defer cancel()
 		r.nodes = []*member{{name: "n2", client: scripted{after: -1}}}
-		if err := r.all(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP}); err == nil {
+		if err := r.commandAll(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP}); err == nil {
 			t.Error("a node that does not answer is left behind")
 		}
 	})

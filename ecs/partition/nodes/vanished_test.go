@@ -22,14 +22,14 @@ import (
 // slow is a node that answers from a time on, or whose process has ended.
 type slow struct {
 	nodev1.NodeClient
-	from   time.Time
-	ended  bool
-	asked  *int
-	answer *nodev1.Report
+	from     time.Time
+	ended    bool
+	requests *int
+	answer   *nodev1.Report
 }
 
 func (s slow) Report(ctx context.Context, _ *nodev1.ReportRequest, _ ...grpc.CallOption) (*nodev1.Report, error) {
-	*s.asked++
+	*s.requests++
 	if s.ended {
 		return nil, status.Error(codes.Unavailable, "connect: connection refused")
 	}
@@ -54,22 +54,22 @@ func TestFinalReports(t *testing.T) {
 	}{
 		"at once":               {0, false, "essential", "GOOD", 0, 0},
 		"late":                  {5 * time.Second, false, "essential", "GOOD", 4 * time.Second, 6 * time.Second},
-		"never":                 {time.Hour, false, "essential", "INCOMPLETE", finalTime, finalTime},
+		"never":                 {time.Hour, false, "essential", "INCOMPLETE", finalTimeout, finalTimeout},
 		"its process has ended": {0, true, "essential", "INCOMPLETE", 0, time.Second},
-		"never, and expendable": {time.Hour, false, "expendable", "DEGRADED", finalTime, finalTime},
+		"never, and expendable": {time.Hour, false, "expendable", "DEGRADED", finalTimeout, finalTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cfg := config.Default()
 				cfg.Nodes, cfg.RUs, cfg.BUs, cfg.ReadoutLoss, cfg.BuilderLoss = 3, 1, 2, "essential", c.policy
 				crew := NewCrew(Options{Log: slog.New(slog.DiscardHandler)}, cfg)
-				asked := 0
+				requests := 0
 				for i, role := range []struct{ readout, builder bool }{{true, false}, {false, true}, {false, true}} {
-					s := slow{asked: new(int), answer: &nodev1.Report{Run: 7, Final: true}}
+					s := slow{requests: new(int), answer: &nodev1.Report{Run: 7, Final: true}}
 					n := &member{name: []string{"r0", "b0", "b1"}[i], report: &nodev1.Report{Run: 7},
-						view: &nodev1.Member{Readout: role.readout, Builder: role.builder}, faults: crew.faults}
+						firstEntry: &nodev1.Member{Readout: role.readout, Builder: role.builder}, faults: crew.faults}
 					if n.name == "b1" {
-						s.from, s.ended, s.asked = time.Now().Add(c.after), c.ended, &asked
+						s.from, s.ended, s.requests = time.Now().Add(c.after), c.ended, &requests
 					}
 					n.client = s
 					crew.nodes = append(crew.nodes, n)
@@ -77,18 +77,18 @@ func TestFinalReports(t *testing.T) {
 				r := crew.NewRun(7)
 				r.startedAt = time.Now()
 				began := time.Now()
-				r.collect()
-				if took := time.Since(began); took < c.least || took > c.most || asked == 0 {
-					t.Errorf("it took %v, and the node was asked %d times", took, asked)
+				r.collectReports()
+				if took := time.Since(began); took < c.least || took > c.most || requests == 0 {
+					t.Errorf("it took %v, and the node was asked %d times", took, requests)
 				}
 				out := &Report{Started: "x", EventsBuilt: 1, RUs: 1, BUs: 2}
-				r.vanished(out)
-				out.judgeOutput()
-				if out.Worth != c.word || (c.word != "GOOD") != slices.Equal(out.Unreported, []string{"b1"}) {
-					t.Errorf("%s, %v: %s", out.Worth, out.Unreported, out.Why)
+				r.noteUnreported(out)
+				out.closeAccounts()
+				if out.VerdictName != c.word || (c.word != "GOOD") != slices.Equal(out.Unreported, []string{"b1"}) {
+					t.Errorf("%s, %v: %s", out.VerdictName, out.Unreported, out.VerdictReason)
 				}
-				if c.word != "GOOD" && !strings.Contains(out.Why, "b1") {
-					t.Errorf("nobody is named: %s", out.Why)
+				if c.word != "GOOD" && !strings.Contains(out.VerdictReason, "b1") {
+					t.Errorf("nobody is named: %s", out.VerdictReason)
 				}
 			})
 		})
@@ -107,11 +107,11 @@ func TestAccountsWithoutAFinalReport(t *testing.T) {
 		{Node: "n1", Counters: map[string]uint64{"bu.meps_built": 3, "bu.mfps_placed": 18, "ru.tokens": 6, "ru.open": 1}},
 	}
 	sums["bu.meps_built"], sums["bu.mfps_placed"], sums["ru.tokens"], sums["ru.writes"] = 8, 48, 16, 10
-	if bad := failing(checks(r, reg, sums)); len(bad) == 0 {
+	if bad := failing(unitChecks(r, reg, sums)); len(bad) == 0 {
 		t.Error("figures that are out of date balance")
 	}
 	r.Unreported = []string{"n1"}
-	if bad := failing(checks(r, reg, sums)); len(bad) > 0 {
+	if bad := failing(unitChecks(r, reg, sums)); len(bad) > 0 {
 		t.Errorf("do not balance: %v", bad)
 	}
 	if said := strings.Join(r.NotChecked, "; "); !strings.Contains(said, "n1") || strings.Contains(said, "excluded") ||

@@ -7,14 +7,14 @@ import (
 	"ringlet/builderunit/recording"
 )
 
-// Verdict is how the program ends.
-type Verdict int
+// ExitStatus is how the program ends.
+type ExitStatus int
 
 // Verdicts, which are exit codes.
 const (
-	Good     Verdict = 0 // every event is whole, or lacks what a setting allowed
-	Failed   Verdict = 1 // a fault, a loss that no setting allowed, or accounts that do not balance
-	BadInput Verdict = 3 // the input was bad; what came before the bad record is built
+	ExitGood     ExitStatus = 0 // every event is whole, or lacks what a setting allowed
+	ExitFailed   ExitStatus = 1 // a fault, a loss that no setting allowed, or accounts that do not balance
+	ExitBadInput ExitStatus = 3 // the input was bad; what came before the bad record is built
 )
 
 // Words of verdicts, as records and manifests have them.
@@ -25,39 +25,39 @@ const (
 	wordAborted    = "ABORTED"
 )
 
-// Verdict says how the program should end.
-func (r *Report) Verdict() Verdict {
+// ExitStatus says how the program should end.
+func (r *Report) ExitStatus() ExitStatus {
 	switch {
-	case r.failed():
-		return Failed // worse than bad input, which is accounted for
+	case r.hasFailed():
+		return ExitFailed // worse than bad input, which is accounted for
 	case r.EndCause == endBadInput:
-		return BadInput
+		return ExitBadInput
 	}
-	return Good
+	return ExitGood
 }
 
-// Word is what a run was worth: GOOD, DEGRADED, INCOMPLETE or ABORTED.
-func (r *Report) Word() string {
+// VerdictWord is what a run was worth: GOOD, DEGRADED, INCOMPLETE or ABORTED.
+func (r *Report) VerdictWord() string {
 	switch {
 	case r.GivenUp:
 		return wordAborted
-	case r.failed() || r.EndCause == endBadInput:
+	case r.hasFailed() || r.EndCause == endBadInput:
 		return wordIncomplete
-	case r.Degraded || r.Broken != "" || r.lost(func(l recording.Loss) bool { return !l.Tolerated }):
+	case r.Degraded || r.BrokenSource != "" || r.hasLoss(func(l recording.Loss) bool { return !l.Tolerated }):
 		return wordDegraded
 	}
 	return wordGood
 }
 
-// failed says that something is wrong that no setting allowed.
-func (r *Report) failed() bool {
-	return !r.AccountingOK || r.Unmerged || r.Cause != nil || r.nothing() ||
-		r.lost(func(l recording.Loss) bool { return l.AllowedBy == "" })
+// hasFailed says that something is wrong that no setting allowed.
+func (r *Report) hasFailed() bool {
+	return !r.AccountingOK || r.Unmerged || r.Cause != nil || r.builtNothing() ||
+		r.hasLoss(func(l recording.Loss) bool { return l.AllowedBy == "" })
 }
 
-// lost says whether the run lost anything of a kind.
-func (r *Report) lost(such func(recording.Loss) bool) bool {
-	for _, l := range r.losses() {
+// hasLoss says whether the run lost anything of a kind.
+func (r *Report) hasLoss(such func(recording.Loss) bool) bool {
+	for _, l := range r.listLosses() {
 		if such(l) {
 			return true
 		}
@@ -65,28 +65,28 @@ func (r *Report) lost(such func(recording.Loss) bool) bool {
 	return false
 }
 
-// nothing says that a run with live sources has begun, and has built nothing.
-func (r *Report) nothing() bool {
+// builtNothing says that a run with live sources has begun, and has built nothing.
+func (r *Report) builtNothing() bool {
 	return r.Started != "" && len(r.Sources) > 0 && r.EventsBuilt+r.EventsRejected == 0
 }
 
-// conclude notes what the run was worth, and why, when its accounts are closed.
-func (r *Report) conclude() {
-	r.Losses = r.losses()
-	r.Worth, r.Why = r.Word(), r.sentence()
+// setVerdict notes what the run was worth, and why, when its accounts are closed.
+func (r *Report) setVerdict() {
+	r.Losses = r.listLosses()
+	r.VerdictName, r.VerdictReason = r.VerdictWord(), r.explainVerdict()
 }
 
-// mostReasons is how many reasons a sentence has.
-const mostReasons = 6
+// maxReasons is how many reasons a sentence has.
+const maxReasons = 6
 
-// sentence says why the verdict is what it is; nothing where nothing was lost.
-func (r *Report) sentence() string {
+// explainVerdict says why the verdict is what it is; nothing where nothing was lost.
+func (r *Report) explainVerdict() string {
 	reasons := r.reasons()
 	for _, l := range r.Losses {
 		reasons = append(reasons, l.String())
 	}
-	if more := len(reasons) - mostReasons; more > 0 {
-		reasons = append(reasons[:mostReasons], fmt.Sprintf("and %d losses more", more))
+	if more := len(reasons) - maxReasons; more > 0 {
+		reasons = append(reasons[:maxReasons], fmt.Sprintf("and %d losses more", more))
 	}
 	return strings.Join(reasons, "; ")
 }
@@ -100,7 +100,7 @@ func (r *Report) reasons() (list []string) {
 	if r.EndCause == endBadInput && r.BadInput != "" {
 		say("%s", r.BadInput)
 	}
-	if r.Untold {
+	if r.EndUnknown {
 		say("how it ended cannot be told by all of its nodes")
 	}
 	for _, c := range r.Accounts {
@@ -115,17 +115,17 @@ func (r *Report) reasons() (list []string) {
 	if r.Unmerged && r.Recorded != nil && len(r.Recorded.Problems) > 0 {
 		say("%s", r.Recorded.Problems[len(r.Recorded.Problems)-1])
 	}
-	if r.nothing() && r.Cause == nil {
-		say("nothing was built: %s", r.silence())
+	if r.builtNothing() && r.Cause == nil {
+		say("nothing was built: %s", r.emptyRunReason())
 	}
-	if r.Broken != "" {
-		say("%s", r.Broken)
+	if r.BrokenSource != "" {
+		say("%s", r.BrokenSource)
 	}
 	return list
 }
 
-// silence says why nothing was built of live sources, as far as their counters tell.
-func (r *Report) silence() string {
+// emptyRunReason says why nothing was built of live sources, as far as their counters tell.
+func (r *Report) emptyRunReason() string {
 	var came, refused uint64
 	for _, s := range r.Sources {
 		came, refused = came+s.Fragments, refused+s.Refused

@@ -32,174 +32,174 @@ func TestVerdict(t *testing.T) {
 	for name, c := range map[string]struct {
 		what func(*Report)
 		word string
-		exit Verdict
+		exit ExitStatus
 		says string // in the sentence; "": it is empty
 	}{
-		"nothing":             {func(*Report) {}, "GOOD", Good, ""},
-		"interrupted":         {func(r *Report) { r.EndCause = EndInterrupted }, "GOOD", Good, ""},
-		"live, nothing lost":  {source(SourceReport{Fragments: 9, Used: 9}), "GOOD", Good, ""},
-		"rejected":            {func(r *Report) { r.EventsRejected = 3 }, "GOOD", Good, ""},
-		"refused of a source": {source(SourceReport{Used: 9, Refused: 40}), "GOOD", Good, ""},
-		"left over at a stop": {source(SourceReport{Used: 9, Left: 2}), "GOOD", Good, ""},
-		"numbers left out":    {source(SourceReport{Used: 9, Gaps: 2}), "GOOD", Good, ""},
+		"nothing":             {func(*Report) {}, "GOOD", ExitGood, ""},
+		"interrupted":         {func(r *Report) { r.EndCause = EndInterrupted }, "GOOD", ExitGood, ""},
+		"live, nothing lost":  {source(SourceReport{Fragments: 9, Used: 9}), "GOOD", ExitGood, ""},
+		"rejected":            {func(r *Report) { r.EventsRejected = 3 }, "GOOD", ExitGood, ""},
+		"refused of a source": {source(SourceReport{Used: 9, Refused: 40}), "GOOD", ExitGood, ""},
+		"left over at a stop": {source(SourceReport{Used: 9, Remaining: 2}), "GOOD", ExitGood, ""},
+		"numbers left out":    {source(SourceReport{Used: 9, Gaps: 2}), "GOOD", ExitGood, ""},
 		"incomplete": {
 			func(r *Report) { r.EventsIncomplete = 1 },
-			"INCOMPLETE", Failed, "1 event incomplete",
+			"INCOMPLETE", ExitFailed, "1 event incomplete",
 		},
 		"abandoned": {
 			func(r *Report) { r.EventsAbandoned = 8 },
-			"INCOMPLETE", Failed, "8 events abandoned",
+			"INCOMPLETE", ExitFailed, "8 events abandoned",
 		},
 		"discarded": {
 			func(r *Report) { r.EventsDiscarded = 2 },
-			"DEGRADED", Good, "2 events discarded (overload: discard)",
+			"DEGRADED", ExitGood, "2 events discarded (overload: discard)",
 		},
 		"records": {
-			func(r *Report) { r.Skipped = 1 },
-			"DEGRADED", Good, "1 record of the input skipped (on-bad-record: skip)",
+			func(r *Report) { r.RecordsSkipped = 1 },
+			"DEGRADED", ExitGood, "1 record of the input skipped (on-bad-record: skip)",
 		},
 		"missing, mark": {
 			source(SourceReport{Used: 6, Missing: 3}),
-			"DEGRADED", Good, "3 fragments of tcp:h:1 missing (on-missing: mark)",
+			"DEGRADED", ExitGood, "3 fragments of tcp:h:1 missing (on-missing: mark)",
 		},
 		"missing, wait": {
 			with(rule("wait", ""), source(SourceReport{Missing: 3})),
-			"INCOMPLETE", Failed, "3 fragments of tcp:h:1 missing",
+			"INCOMPLETE", ExitFailed, "3 fragments of tcp:h:1 missing",
 		},
 		"missing, stop": {
 			with(rule("stop", ""), source(SourceReport{Missing: 3})),
-			"INCOMPLETE", Failed, "missing",
+			"INCOMPLETE", ExitFailed, "missing",
 		},
 		"missing, tolerated": {
 			with(rule("mark", "3"), source(SourceReport{Missing: 3})),
-			"GOOD", Good, "3 fragments of tcp:h:1 missing (tolerated by tolerate-missing: 3)",
+			"GOOD", ExitGood, "3 fragments of tcp:h:1 missing (tolerated by tolerate-missing: 3)",
 		},
 		"a share tolerated": {
 			with(rule("mark", "10%"), source(SourceReport{Used: 90, Missing: 10})),
-			"GOOD", Good, "tolerate-missing: 10%",
+			"GOOD", ExitGood, "tolerate-missing: 10%",
 		},
 		"too large a share": {
 			with(rule("mark", "10%"), source(SourceReport{Used: 89, Missing: 11})),
-			"DEGRADED", Good, "11 fragments of tcp:h:1 missing (on-missing: mark)",
+			"DEGRADED", ExitGood, "11 fragments of tcp:h:1 missing (on-missing: mark)",
 		},
 		"tolerated, and wait": {
 			with(rule("wait", "3"), source(SourceReport{Missing: 3})),
-			"GOOD", Good, "tolerated",
+			"GOOD", ExitGood, "tolerated",
 		},
 		"late and missing": {
 			source(SourceReport{Used: 6, Missing: 3, Late: 3}),
-			"DEGRADED", Good, "3 fragments of tcp:h:1 missing (on-missing: mark)",
+			"DEGRADED", ExitGood, "3 fragments of tcp:h:1 missing (on-missing: mark)",
 		},
 		"late, in no event": {
 			source(SourceReport{Used: 6, Missing: 1, Late: 3}),
-			"INCOMPLETE", Failed, "2 fragments of tcp:h:1 late",
+			"INCOMPLETE", ExitFailed, "2 fragments of tcp:h:1 late",
 		},
-		"lost and missing": {source(SourceReport{Used: 6, Missing: 3, Lost: 2}), "DEGRADED", Good, "missing"},
+		"lost and missing": {source(SourceReport{Used: 6, Missing: 3, Lost: 2}), "DEGRADED", ExitGood, "missing"},
 		"lost, in no event": {
 			source(SourceReport{Used: 6, Lost: 2}),
-			"INCOMPLETE", Failed, "2 fragments of tcp:h:1 lost on the way",
+			"INCOMPLETE", ExitFailed, "2 fragments of tcp:h:1 lost on the way",
 		},
-		"dropped and missing": {source(SourceReport{Used: 6, Missing: 2, Dropped: 2}), "DEGRADED", Good, "missing"},
+		"dropped and missing": {source(SourceReport{Used: 6, Missing: 2, Dropped: 2}), "DEGRADED", ExitGood, "missing"},
 		"dropped, in no event": {
 			source(SourceReport{Used: 6, Dropped: 2}),
-			"INCOMPLETE", Failed, "2 fragments of tcp:h:1 dropped by the front-end",
+			"INCOMPLETE", ExitFailed, "2 fragments of tcp:h:1 dropped by the front-end",
 		},
 		"each missing once": {
 			source(SourceReport{Missing: 3, Late: 2, Lost: 2}),
-			"INCOMPLETE", Failed, "1 fragment of tcp:h:1 lost on the way",
+			"INCOMPLETE", ExitFailed, "1 fragment of tcp:h:1 lost on the way",
 		},
 		"repeated": {
 			source(SourceReport{Used: 6, Repeats: 1}),
-			"INCOMPLETE", Failed, "1 fragment of tcp:h:1 repeated",
+			"INCOMPLETE", ExitFailed, "1 fragment of tcp:h:1 repeated",
 		},
 		"backwards": {
 			source(SourceReport{Used: 6, Backwards: 1}),
-			"INCOMPLETE", Failed, "number ran backwards",
+			"INCOMPLETE", ExitFailed, "number ran backwards",
 		},
-		"a jump": {source(SourceReport{Used: 6, Jumps: 1}), "INCOMPLETE", Failed, "number jumped"},
+		"a jump": {source(SourceReport{Used: 6, Jumps: 1}), "INCOMPLETE", ExitFailed, "number jumped"},
 		"left over at the end": {
-			with(source(SourceReport{Used: 6, Left: 2}), func(r *Report) { r.EndCause = endInput }),
-			"INCOMPLETE", Failed, "2 fragments of tcp:h:1 left over",
+			with(source(SourceReport{Used: 6, Remaining: 2}), func(r *Report) { r.EndCause = endInput }),
+			"INCOMPLETE", ExitFailed, "2 fragments of tcp:h:1 left over",
 		},
 		"nothing built": {
 			with(source(SourceReport{}), func(r *Report) { r.EventsBuilt = 0 }),
-			"INCOMPLETE", Failed, "nothing was built: no fragment came",
+			"INCOMPLETE", ExitFailed, "nothing was built: no fragment came",
 		},
 		"all refused": {
 			with(source(SourceReport{Refused: 5}), func(r *Report) { r.EventsBuilt = 0 }),
-			"INCOMPLETE", Failed, "5 messages were refused",
+			"INCOMPLETE", ExitFailed, "5 messages were refused",
 		},
-		"generated, none built": {func(r *Report) { r.EventsBuilt = 0 }, "GOOD", Good, ""},
-		"a source broke":        {func(r *Report) { r.Broken = "tcp:h:1: gone" }, "DEGRADED", Good, "tcp:h:1: gone"},
+		"generated, none built": {func(r *Report) { r.EventsBuilt = 0 }, "GOOD", ExitGood, ""},
+		"a source broke":        {func(r *Report) { r.BrokenSource = "tcp:h:1: gone" }, "DEGRADED", ExitGood, "tcp:h:1: gone"},
 		"a unit by a policy": {func(r *Report) {
-			r.Degraded, r.FirstLoss, r.Without = true, &fault.Fault{Component: "n2"}, []string{"n2"}
-		}, "DEGRADED", Good, "1 unit of n2 lost (builder-loss)"},
-		"a unit for a time": {func(r *Report) { r.Degraded = true }, "DEGRADED", Good, "1 unit excluded for a time"},
+			r.Degraded, r.FirstLoss, r.InactiveBuilders = true, &fault.Fault{Component: "n2"}, []string{"n2"}
+		}, "DEGRADED", ExitGood, "1 unit of n2 lost (builder-loss)"},
+		"a unit for a time": {func(r *Report) { r.Degraded = true }, "DEGRADED", ExitGood, "1 unit excluded for a time"},
 		"told to end": {func(r *Report) {
-			r.Degraded, r.Leavers, r.Without = true, []string{"n2"}, []string{"n2"}
-		}, "DEGRADED", Good, "1 unit of n2 told to end (builder-loss)"},
+			r.Degraded, r.Leavers, r.InactiveBuilders = true, []string{"n2"}, []string{"n2"}
+		}, "DEGRADED", ExitGood, "1 unit of n2 told to end (builder-loss)"},
 		"a readout unit by a policy": {func(r *Report) {
 			r.Degraded = true
 			r.Lacking = []recording.UnitOutages{{Node: "n0", FirstSource: 2, LastSource: 3, Events: 100}}
-		}, "DEGRADED", Good, "200 fragments of sources 2 to 3 of n0 missing (readout-loss)"},
-		"a node without its last report, by a policy": {func(r *Report) { r.Unreported = []string{"n1"} }, "DEGRADED", Good,
+		}, "DEGRADED", ExitGood, "200 fragments of sources 2 to 3 of n0 missing (readout-loss)"},
+		"a node without its last report, by a policy": {func(r *Report) { r.Unreported = []string{"n1"} }, "DEGRADED", ExitGood,
 			"1 unit of n1 lost before its last report"},
 		"a node without its last report": {func(r *Report) {
 			r.Unreported, r.Cause = []string{"n1"}, &fault.Fault{Component: "n1", What: "lost"}
-		}, "INCOMPLETE", Failed, "n1: lost"},
+		}, "INCOMPLETE", ExitFailed, "n1: lost"},
 		"a buffer nobody read": {
 			counter("bu.output_meps_unread"),
-			"INCOMPLETE", Failed, "4 MEPs of n1 handed to a buffer that nobody read",
+			"INCOMPLETE", ExitFailed, "4 MEPs of n1 handed to a buffer that nobody read",
 		},
 		"readers that died": {
 			counter("bu.output_meps_lost"),
-			"INCOMPLETE", Failed, "4 MEPs of n1 held by readers",
+			"INCOMPLETE", ExitFailed, "4 MEPs of n1 held by readers",
 		},
 		"a buffer nobody read, and files": {with(counter("bu.output_meps_unread"), func(r *Report) {
 			r.Recorded, r.OutputBy, r.OutputStreams = &Output{}, "all", make([]Stream, 2)
-		}), "GOOD", Good, ""},
+		}), "GOOD", ExitGood, ""},
 		"a buffer nobody read, in turns": {with(counter("bu.output_meps_unread"), func(r *Report) {
 			r.Recorded, r.OutputBy, r.OutputStreams = &Output{}, "turns", make([]Stream, 2)
-		}), "INCOMPLETE", Failed, "handed to a buffer"},
+		}), "INCOMPLETE", ExitFailed, "handed to a buffer"},
 		"unbalanced": {func(r *Report) {
 			r.AccountingOK, r.Accounts = false, []Check{{Name: "a = b", Left: 1, Right: 2}}
-		}, "INCOMPLETE", Failed, "the accounts do not balance: a = b: 1 ≠ 2"},
+		}, "INCOMPLETE", ExitFailed, "the accounts do not balance: a = b: 1 ≠ 2"},
 		"a file that somebody cut": {func(r *Report) {
 			r.Recorded = &Output{Problems: []string{"on host h: bu0-00001.mdf: wrong size"}}
 			r.AccountingOK, r.Accounts = false, []Check{{Name: "a = b", Left: 9, Right: 8}}
-		}, "INCOMPLETE", Failed, "on host h: bu0-00001.mdf: wrong size; the accounts do not balance: a = b: 9 ≠ 8"},
+		}, "INCOMPLETE", ExitFailed, "on host h: bu0-00001.mdf: wrong size; the accounts do not balance: a = b: 9 ≠ 8"},
 		"untold": {
-			func(r *Report) { r.AccountingOK, r.Untold = false, true },
-			"INCOMPLETE", Failed, "how it ended",
+			func(r *Report) { r.AccountingOK, r.EndUnknown = false, true },
+			"INCOMPLETE", ExitFailed, "how it ended",
 		},
 		"a fault": {
 			func(r *Report) { r.Cause = &fault.Fault{Component: "n1", What: "died"} },
-			"INCOMPLETE", Failed, "n1: died",
+			"INCOMPLETE", ExitFailed, "n1: died",
 		},
 		"no one file": {
 			func(r *Report) { r.Unmerged, r.Recorded = true, &Output{Problems: []string{"x.mdf was not made"}} },
-			"INCOMPLETE", Failed, "x.mdf was not made",
+			"INCOMPLETE", ExitFailed, "x.mdf was not made",
 		},
 		"bad input": {
 			func(r *Report) { r.EndCause, r.BadInput = endBadInput, "record 3" },
-			"INCOMPLETE", BadInput, "record 3",
+			"INCOMPLETE", ExitBadInput, "record 3",
 		},
-		"bad input, unbalanced": {func(r *Report) { r.EndCause, r.AccountingOK = endBadInput, false }, "INCOMPLETE", Failed,
+		"bad input, unbalanced": {func(r *Report) { r.EndCause, r.AccountingOK = endBadInput, false }, "INCOMPLETE", ExitFailed,
 			""},
 		"bad input, and abandoned": {
 			func(r *Report) { r.EndCause, r.EventsAbandoned = endBadInput, 1 },
-			"INCOMPLETE", Failed, "1 event abandoned",
+			"INCOMPLETE", ExitFailed, "1 event abandoned",
 		},
 		"given up": {
 			func(r *Report) { r.GivenUp, r.EventsAbandoned = true, 5 },
-			"ABORTED", Failed, "5 events abandoned",
+			"ABORTED", ExitFailed, "5 events abandoned",
 		},
 	} {
 		r := &Report{Started: "2026-11-28T00:00:00Z", EventsBuilt: 10, AccountingOK: true, EndCause: EndStopped}
 		c.what(r)
-		r.conclude()
-		if r.Worth != c.word || r.Verdict() != c.exit || !strings.Contains(r.Why, c.says) || c.says == "" && r.Why != "" {
-			t.Errorf("%s: %s, exit %d, %q; not %s, %d, %q", name, r.Worth, r.Verdict(), r.Why, c.word, c.exit, c.says)
+		r.setVerdict()
+		if r.VerdictName != c.word || r.ExitStatus() != c.exit || !strings.Contains(r.VerdictReason, c.says) || c.says == "" && r.VerdictReason != "" {
+			t.Errorf("%s: %s, exit %d, %q; not %s, %d, %q", name, r.VerdictName, r.ExitStatus(), r.VerdictReason, c.word, c.exit, c.says)
 		}
 	}
 }
@@ -210,9 +210,9 @@ func TestSentenceEnds(t *testing.T) {
 	for range 9 {
 		r.Sources = append(r.Sources, SourceReport{Name: "unix:a", Missing: 1})
 	}
-	r.conclude()
-	if len(r.Losses) != 9 || strings.Count(r.Why, "unix:a") != mostReasons ||
-		!strings.HasSuffix(r.Why, "; and 3 losses more") {
-		t.Errorf("%d losses: %s", len(r.Losses), r.Why)
+	r.setVerdict()
+	if len(r.Losses) != 9 || strings.Count(r.VerdictReason, "unix:a") != maxReasons ||
+		!strings.HasSuffix(r.VerdictReason, "; and 3 losses more") {
+		t.Errorf("%d losses: %s", len(r.Losses), r.VerdictReason)
 	}
 }

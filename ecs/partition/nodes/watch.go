@@ -22,76 +22,76 @@ import (
 	"ringlet/tagnet"
 )
 
-// progressEvery is how often nodes report and the live line moves.
-const progressEvery = 500 * time.Millisecond
+// reportInterval is how often nodes report and the live line moves.
+const reportInterval = 500 * time.Millisecond
 
-// awakeEvery is how often the control notes that it is at work itself, see fault.Core.Awake.
-const awakeEvery = 200 * time.Millisecond
+// awakeInterval is how often the control notes that it is at work itself, see fault.Core.Awake.
+const awakeInterval = 200 * time.Millisecond
 
 // How the control bears that it is cut off from a node. What builds does not need it, so a cut must not end a run of
 // its own: where the node is lost to others, too, their links find out in 5 s, before this does. A connection that has
 // lost its other end finds out by the keepalive, whose time gRPC lets be no shorter.
 const (
-	bears        = 10 * time.Second
-	retryEvery   = 100 * time.Millisecond
-	aliveEvery   = 10 * time.Second
-	aliveAnswer  = 5 * time.Second
-	connectTime  = 5 * time.Second // with the handshake, on a busy machine
-	connectPause = time.Second     // at most, between two tries
+	silenceTimeout    = 10 * time.Second
+	rewatchInterval   = 100 * time.Millisecond
+	keepaliveInterval = 10 * time.Second
+	keepaliveTimeout  = 5 * time.Second
+	connectTimeout    = 5 * time.Second // with the handshake, on a busy machine
+	maxConnectBackoff = time.Second     // at most, between two tries
 )
 
-// lasting are the options of connections that are to outlive a cut.
-func (o *Options) lasting() []grpc.DialOption {
+// dialOptions are the options of connections that are to outlive a cut.
+func (o *Options) dialOptions() []grpc.DialOption {
 	pause := backoff.DefaultConfig
-	pause.BaseDelay, pause.MaxDelay = retryEvery, connectPause
+	pause.BaseDelay, pause.MaxDelay = rewatchInterval, maxConnectBackoff
 	return []grpc.DialOption{
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: aliveEvery, Timeout: o.within(aliveAnswer)}),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: pause, MinConnectTimeout: o.within(connectTime)}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveInterval, Timeout: o.timeoutFor(keepaliveTimeout)}),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: pause, MinConnectTimeout: o.timeoutFor(connectTimeout)}),
 	}
 }
 
 // watch follows every node's reports; a node in Error, or one that falls silent, is a fault.
 func (c *Crew) watch() {
 	for _, n := range c.nodes {
-		c.watchOne(n)
+		c.watchNode(n)
 	}
-	untick := stopwatch.Every(awakeEvery, func() { c.faults.awake(time.Now()) })
+	untick := stopwatch.Every(awakeInterval, func() { c.faults.awakeTime(time.Now()) })
 	c.unwatch = func() {
 		untick()
 		for _, n := range c.nodes {
 			n.mu.Lock()
 			n.released = true
 			n.mu.Unlock()
-			n.watched(nil)
+			n.setWatch(nil)
 		}
 	}
 }
 
-// watchOne follows one node, in place of who followed it before.
-func (c *Crew) watchOne(n *member) {
+// watchNode follows one node, in place of who followed it before.
+func (c *Crew) watchNode(n *member) {
 	ctx, cancel := context.WithCancel(context.Background())
 	over := make(chan struct{})
-	n.watched(func() { cancel(); <-over })
+	n.setWatch(func() { cancel(); <-over })
 	go func() {
 		defer close(over)
-		err := c.attend(ctx, n, bears)
+		err := c.followUntilGone(ctx, n, silenceTimeout)
 		if fenced := tagnet.Fenced(err); fenced != nil {
-			c.faults.see(fencedOff(n.name, fenced))
+			c.faults.observe(fencedObservation(n.name, fenced))
 			return
 		}
-		lost := c.lostSight(n, err)
+		lost := c.lossObservation(n, err)
 		switch {
 		case ctx.Err() != nil:
-		case c.faults.done(n.latest()): // it had done what it has to, and may have been told to end since
-			c.faults.tell(func(core *fault.Core) { core.Over(n.name, lost.What) })
+		case c.faults.isFinal(n.latestReport()): // it had done what it has to, and may have been told to end since
+			c.faults.updateCore(func(core *fault.Core) { core.NoteGoneAfterRun(n.name, lost.What) })
 		default:
-			c.faults.see(lost)
+			c.faults.observe(lost)
 		}
 	}()
 }
 
-// watched notes how the watch of a node ends, and ends the one before.
-func (m *member) watched(end func()) {
+// setWatch notes how the watch of a node ends, and ends the one before.
+func (m *member) setWatch(end func()) {
 	m.mu.Lock()
 	before, released := m.unwatch, m.released
 	if m.unwatch = end; released {
@@ -106,19 +106,19 @@ func (m *member) watched(end func()) {
 	}
 }
 
-// lostSight is what the end of a watch tells of a node.
-func (c *Crew) lostSight(n *member, err error) fault.Sight {
-	x := fault.Sight{Kind: fault.Missing, Fault: fault.Seen(n.name, fault.PartService,
+// lossObservation is what the end of a watch tells of a node.
+func (c *Crew) lossObservation(n *member, err error) fault.Observation {
+	x := fault.Observation{Kind: fault.Missing, Fault: fault.SeenByControl(n.name, fault.SubsystemNodeService,
 		"the control hears nothing of it any more: "+status.Convert(err).Message())}
 	switch why := untrusted(err); {
 	case why != nil:
-		x.Kind, x.Part, x.What = fault.Own, fault.PartCertificate,
+		x.Kind, x.Subsystem, x.What = fault.SelfReported, fault.SubsystemCertificate,
 			"it and the control do not trust each other any more: "+why.Error()
-	case errors.Is(err, errAnew):
-		x.Kind, x.Part, x.What = fault.Vanished, fault.PartProcess, "its process has ended, and "+errAnew.Error()
-	case refused(err):
-		x.Kind, x.Part, x.What = fault.Vanished, fault.PartProcess,
-			"its process has ended: nobody listens at "+n.seat().GetGrpcAddress()+" any more"
+	case errors.Is(err, errNewProcess):
+		x.Kind, x.Subsystem, x.What = fault.Vanished, fault.SubsystemProcess, "its process has ended, and "+errNewProcess.Error()
+	case isRefused(err):
+		x.Kind, x.Subsystem, x.What = fault.Vanished, fault.SubsystemProcess,
+			"its process has ended: nobody listens at "+n.entry().GetGrpcAddress()+" any more"
 	}
 	return x
 }
@@ -132,56 +132,56 @@ func untrusted(err error) *certs.RefusedError {
 	return nil
 }
 
-// refused says that nobody listens where a node did.
-func refused(err error) bool { return strings.Contains(err.Error(), syscall.ECONNREFUSED.Error()) }
+// isRefused says that nobody listens where a node did.
+func isRefused(err error) bool { return strings.Contains(err.Error(), syscall.ECONNREFUSED.Error()) }
 
-// attend follows a node until ctx ends or the node is gone, and returns why: never nil. It is gone when it was silent
+// followUntilGone follows a node until ctx ends or the node is gone, and returns why: never nil. It is gone when it was silent
 // for so long, or when its process is known to have ended.
-func (c *Crew) attend(ctx context.Context, n *member, bears time.Duration) error {
+func (c *Crew) followUntilGone(ctx context.Context, n *member, timeout time.Duration) error {
 	var cut time.Time // since when it is silent while this process is awake; zero while it is heard
 	for {
 		err := n.follow(ctx, func(rep *nodev1.Report) error {
 			if !cut.IsZero() {
-				if anew(n.latest(), rep) {
-					return errAnew
+				if isNewProcess(n.latestReport(), rep) {
+					return errNewProcess
 				}
-				c.log.Info("a node is heard again", "node", n.name, "silent", c.faults.awake(time.Now()).Sub(cut))
+				c.log.Info("a node is heard again", "node", n.name, "silent", c.faults.awakeTime(time.Now()).Sub(cut))
 				cut = time.Time{}
 			}
-			c.heard(n, rep)
+			c.onReport(n, rep)
 			return nil
 		})
-		if ctx.Err() != nil || !passing(err) {
+		if ctx.Err() != nil || !isTransient(err) {
 			return err
 		}
-		if now := c.faults.awake(time.Now()); cut.IsZero() {
+		if now := c.faults.awakeTime(time.Now()); cut.IsZero() {
 			cut = now
 			c.log.Info("a node is silent: trying to hear it again", "node", n.name, "err", err)
-		} else if now.Sub(cut) >= bears {
+		} else if now.Sub(cut) >= timeout {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(retryEvery):
+		case <-time.After(rewatchInterval):
 		}
 	}
 }
 
-// heard takes a report.
-func (c *Crew) heard(n *member, rep *nodev1.Report) {
-	n.keep(rep)
+// onReport takes a report.
+func (c *Crew) onReport(n *member, rep *nodev1.Report) {
+	n.storeReport(rep)
 	// In an earlier view it is where that left it, which the steps undo.
-	c.faults.report(n.name, rep, rep.GetView() == c.View().GetNumber())
+	c.faults.observeReport(n.name, rep, rep.GetView() == c.View().GetNumber())
 	goesOn := rep.GetStatus().GetState() == fsm.Running.String() && rep.GetRun() == c.faults.run.Load()
-	if goesOn && ask(c.faults, func(core *fault.Core) bool { return core.Strays(n.name) }) {
+	if goesOn && queryCore(c.faults, func(core *fault.Core) bool { return core.RetireOnce(n.name) }) {
 		go c.retire(n)
 	}
 }
 
 // retire has a node drop a run that has lost it: it does not know, and others cannot read what it holds open.
 func (c *Crew) retire(n *member) {
-	ctx, cancel := context.WithTimeout(context.Background(), c.opts.within(restTime))
+	ctx, cancel := context.WithTimeout(context.Background(), c.opts.timeoutFor(restTimeout))
 	defer cancel()
 	stop := &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, Run: c.faults.run.Load(), Abandon: true}
 	if err := n.command(ctx, stop); err != nil {
@@ -189,31 +189,31 @@ func (c *Crew) retire(n *member) {
 	}
 }
 
-// passing says whether a watch may have ended by a cut that heals. Where nobody listens any more, the process has
+// isTransient says whether a watch may have ended by a cut that heals. Where nobody listens any more, the process has
 // ended.
-func passing(err error) bool {
+func isTransient(err error) bool {
 	if errors.Is(err, io.EOF) {
 		return true
 	}
-	return status.Code(err) == codes.Unavailable && !refused(err) && untrusted(err) == nil
+	return status.Code(err) == codes.Unavailable && !isRefused(err) && untrusted(err) == nil
 }
 
-// anew says whether a node that was cut off is now a process that knows nothing of what it was told.
-func anew(was, is *nodev1.Report) bool {
+// isNewProcess says whether a node that was cut off is now a process that knows nothing of what it was told.
+func isNewProcess(was, is *nodev1.Report) bool {
 	return is.GetView() == 0 && was.GetView() != 0 && is.GetStatus().GetState() == "Offline"
 }
 
-var errAnew = errors.New("a new process answers in its place")
+var errNewProcess = errors.New("a new process answers in its place")
 
-// liveSteps is how many of the last steps of a readout unit a watched report carries: a page shows no more.
-const liveSteps = 48
+// maxLiveSteps is how many of the last steps of a readout unit a watched report carries: a page shows no more.
+const maxLiveSteps = 48
 
 // follow passes on every report until that is not wanted or the stream ends, and returns why it did: never nil.
 func (m *member) follow(ctx context.Context, each func(*nodev1.Report) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := m.client.Watch(ctx, &nodev1.WatchRequest{IntervalMs: uint32(progressEvery.Milliseconds()),
-		Timeline: liveSteps, Term: m.term})
+	stream, err := m.client.Watch(ctx, &nodev1.WatchRequest{IntervalMs: uint32(reportInterval.Milliseconds()),
+		Timeline: maxLiveSteps, Term: m.term})
 	if err != nil {
 		return err
 	}

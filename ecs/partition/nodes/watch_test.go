@@ -47,13 +47,13 @@ func newWatched(t *testing.T) *watched {
 	nodev1.RegisterNodeServer(w.server, w)
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = w.server.Serve(w) })
-	conn, err := grpc.NewClient(lis.Addr().String(), append(new(Options).lasting(),
+	conn, err := grpc.NewClient(lis.Addr().String(), append(new(Options).dialOptions(),
 		grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.crew = NewCrew(Options{Log: slog.New(slog.DiscardHandler)}, config.Config{})
-	w.crew.nodes = []*member{{name: "n0", conn: roadTo(conn), client: nodev1.NewNodeClient(conn)}}
+	w.crew.nodes = []*member{{name: "n0", conn: newSwapConn(conn), client: nodev1.NewNodeClient(conn)}}
 	w.crew.view.Store(&nodev1.View{Number: 7})
 	t.Cleanup(func() {
 		_ = conn.Close()
@@ -112,8 +112,8 @@ func (w *watched) Watch(_ *nodev1.WatchRequest, out nodev1.Node_WatchServer) err
 	}
 }
 
-// heard waits until the node's latest report is of a run.
-func (w *watched) heard(t *testing.T, run uint32) {
+// awaitReport waits until the node's latest report is of a run.
+func (w *watched) awaitReport(t *testing.T, run uint32) {
 	t.Helper()
 	for deadline := time.Now().Add(patiently.Long); !w.reported(run); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -123,18 +123,18 @@ func (w *watched) heard(t *testing.T, run uint32) {
 }
 
 func (w *watched) reported(run uint32) bool {
-	rep := w.crew.nodes[0].latest()
+	rep := w.crew.nodes[0].latestReport()
 	return rep != nil && rep.GetRun() == run
 }
 
-// attend attends to the node until that ends, or the test does.
-func (w *watched) attend(t *testing.T, bears time.Duration) <-chan error {
+// followUntilGone attends to the node until that ends, or the test does.
+func (w *watched) followUntilGone(t *testing.T, timeout time.Duration) <-chan error {
 	ctx, cancel := context.WithCancel(context.Background())
 	over := make(chan error, 1)
 	var wg sync.WaitGroup
-	wg.Go(func() { over <- w.crew.attend(ctx, w.crew.nodes[0], bears) })
+	wg.Go(func() { over <- w.crew.followUntilGone(ctx, w.crew.nodes[0], timeout) })
 	t.Cleanup(func() { cancel(); patiently.Wait(t, wg.Wait) })
-	w.heard(t, 0)
+	w.awaitReport(t, 0)
 	return over
 }
 
@@ -150,12 +150,12 @@ func running(run uint32) *nodev1.Report {
 // A control that was cut off from a node for a while hears it again, and nothing has happened.
 func TestCutHeals(t *testing.T) {
 	w := newWatched(t)
-	over := w.attend(t, time.Hour)
+	over := w.followUntilGone(t, time.Hour)
 	for run := uint32(1); run <= 2; run++ {
 		w.link(true, running(run))
-		time.Sleep(2 * retryEvery) // it tries in vain
+		time.Sleep(2 * rewatchInterval) // it tries in vain
 		w.link(false, running(run))
-		w.heard(t, run)
+		w.awaitReport(t, run)
 	}
 	select {
 	case err := <-over:
@@ -171,21 +171,21 @@ func TestCutHeals(t *testing.T) {
 // heal.
 func TestGone(t *testing.T) {
 	for name, c := range map[string]struct {
-		bears time.Duration
-		then  func(*watched)
-		says  string
+		timeout time.Duration
+		then    func(*watched)
+		says    string
 	}{
 		"the process has ended": {time.Hour, func(w *watched) { w.server.Stop() }, "connection refused"},
 		"the process is a new one": {time.Hour, func(w *watched) {
 			fresh := &nodev1.Report{Name: "n0", Status: &nodev1.Status{State: "Offline"}}
 			w.link(true, fresh)
 			w.link(false, fresh)
-		}, errAnew.Error()},
-		"the cut stays": {2 * retryEvery, func(w *watched) { w.link(true, running(1)) }, ""},
+		}, errNewProcess.Error()},
+		"the cut stays": {2 * rewatchInterval, func(w *watched) { w.link(true, running(1)) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWatched(t)
-			over := w.attend(t, c.bears)
+			over := w.followUntilGone(t, c.timeout)
 			c.then(w)
 			if err := patiently.Receive(t, over); err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("it ends with %v", err)
@@ -198,11 +198,11 @@ func TestPassing(t *testing.T) {
 	for want, errs := range map[bool][]error{
 		true: {io.EOF, status.Error(codes.Unavailable, "error reading from server: EOF"),
 			status.Error(codes.Unavailable, "keepalive ping failed")},
-		false: {errAnew, errors.New("x"), status.Error(codes.PermissionDenied, "no"),
+		false: {errNewProcess, errors.New("x"), status.Error(codes.PermissionDenied, "no"),
 			status.Error(codes.Unavailable, "dial tcp 127.0.0.1:1: connect: connection refused")},
 	} {
 		for _, err := range errs {
-			if passing(err) != want {
+			if isTransient(err) != want {
 				t.Errorf("%v: %v", err, !want)
 			}
 		}
@@ -211,7 +211,7 @@ func TestPassing(t *testing.T) {
 
 // A node that ends in a run before it has told anything of it is lost to that run, though its last word is that the run
 // before is over for it.
-func TestEndsBeforeItTellsOfItsRun(t *testing.T) {
+func TestEndsBeforeItReportsItsRun(t *testing.T) {
 	for name, c := range map[string]struct {
 		of     uint32 // run of its last report, which is final
 		struck bool
@@ -228,10 +228,10 @@ func TestEndsBeforeItTellsOfItsRun(t *testing.T) {
 			w.link(false, last)
 			w.crew.watch()
 			defer w.crew.unwatch()
-			w.heard(t, c.of)
+			w.awaitReport(t, c.of)
 			w.server.Stop()
 			gone := func() bool {
-				return ask(w.crew.faults, func(core *fault.Core) bool { return core.Gone("n0") != "" })
+				return queryCore(w.crew.faults, func(core *fault.Core) bool { return core.GoneReason("n0") != "" })
 			}
 			for deadline := time.Now().Add(patiently.Long); !gone(); time.Sleep(time.Millisecond) {
 				if time.Now().After(deadline) {

@@ -14,10 +14,10 @@ import (
 
 // disk is what a store lies on. While it fails nothing can be written, after a time that a call may take.
 type disk struct {
-	fails atomic.Pointer[error]
-	last  atomic.Pointer[error] // what alone cannot be written: the ends of runs
-	takes atomic.Int64          // ns
-	tried atomic.Int64
+	fails   atomic.Pointer[error]
+	last    atomic.Pointer[error] // what alone cannot be written: the ends of runs
+	latency atomic.Int64          // ns
+	tried   atomic.Int64
 }
 
 func (d *disk) write(f func() error) error {
@@ -26,7 +26,7 @@ func (d *disk) write(f func() error) error {
 		return f()
 	}
 	d.tried.Add(1)
-	time.Sleep(time.Duration(d.takes.Load()))
+	time.Sleep(time.Duration(d.latency.Load()))
 	return *fails
 }
 
@@ -72,18 +72,18 @@ func TestStopWithoutTheRecord(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, 2, nil)
-			h.must("load", "configure", "start")
-			h.built(0)
-			h.disk.takes.Store(int64(c.takes))
+			h := newFarm(t, 2, nil)
+			h.mustCommand("load", "configure", "start")
+			h.awaitBuilt(0)
+			h.disk.latency.Store(int64(c.takes))
 			h.disk.fails.Store(&c.err)
-			if err := h.ask(c.command[0], c.command[1:]...); err != nil {
+			if err := h.command(c.command[0], c.command[1:]...); err != nil {
 				t.Fatal(err)
 			}
 			if h.state() != "Ready" {
 				t.Errorf("it is %s", h.state())
 			}
-			if !h.said("alarm", "the run record cannot be written: "+c.err.Error()) {
+			if !h.journalHas("alarm", "the run record cannot be written: "+c.err.Error()) {
 				t.Error("nobody says that the record cannot be written")
 			}
 			alarmed := func() bool {
@@ -92,13 +92,13 @@ func TestStopWithoutTheRecord(t *testing.T) {
 						strings.Contains(a.GetWhat(), c.err.Error())
 				})
 			}
-			h.until("the alarm stands", alarmed)
-			if err := h.ask("start"); err == nil || !strings.Contains(err.Error(), "no run can begin without its record") {
+			h.await("the alarm stands", alarmed)
+			if err := h.command("start"); err == nil || !strings.Contains(err.Error(), "no run can begin without its record") {
 				t.Errorf("a run begins without a record: %v", err)
 			}
 			h.disk.fails.Store(nil)
-			h.until("the alarm is over", func() bool { return !alarmed() && h.said("alarm", "has all that it missed") })
-			r := h.run(1)
+			h.await("the alarm is over", func() bool { return !alarmed() && h.journalHas("alarm", "has all that it missed") })
+			r := h.closedRun(1)
 			if r.GetVerdict() != c.verdict || r.GetReportJson() == "" {
 				t.Errorf("run 1 is %v, %v", r.GetVerdict(), r.GetCause())
 			}
@@ -113,13 +113,13 @@ func TestStopWithoutTheRecord(t *testing.T) {
 // A run that the store was told of in vain has its record as soon as the control ends, if the disk is well by then.
 func TestRecordIsWrittenBeforeTheEnd(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, 2, nil)
-	h.must("load", "configure", "start")
-	h.built(0)
+	h := newFarm(t, 2, nil)
+	h.mustCommand("load", "configure", "start")
+	h.awaitBuilt(0)
 	full := errors.New("no space left on device")
 	h.disk.fails.Store(&full)
-	h.must("stop")
-	report, err := h.Rest()
+	h.mustCommand("stop")
+	report, err := h.StopAndReport()
 	if err != nil || report == nil || report.EventsBuilt == 0 {
 		t.Errorf("the last report is %v, %v", report, err)
 	}
@@ -127,30 +127,30 @@ func TestRecordIsWrittenBeforeTheEnd(t *testing.T) {
 	if err := h.Close(); err != nil {
 		t.Error(err)
 	}
-	h.run(1)
+	h.closedRun(1)
 }
 
 // A run whose end the store has not taken keeps its scheduler: a control that comes back can tell how the run ended,
 // and does not call it INCOMPLETE.
 func TestControlIsLostBeforeTheEndIsWritten(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, 2, nil)
-	h.must("load", "configure", "start")
-	h.built(0)
+	h := newFarm(t, 2, nil)
+	h.mustCommand("load", "configure", "start")
+	h.awaitBuilt(0)
 	busy := error(&record.BusyError{Path: "runs.db", Waited: 3 * time.Second})
 	h.disk.last.Store(&busy)
-	h.must("stop")
+	h.mustCommand("stop")
 	if r, err := h.store.Get(1); err != nil || record.Closed(r) {
 		t.Fatalf("the end is written: %v, %v", r, err)
 	}
-	h.leave()
+	h.stopControl()
 	h.disk.last.Store(nil)
-	h.back(2)
-	h.over(1)
-	good(t, h.run(1), ecsv1.Verdict_VERDICT_GOOD, "stopped")
-	h.reaches("Ready")
-	h.must("start")
-	h.built(0)
-	h.must("stop")
-	good(t, h.run(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
+	h.restartControl(2)
+	h.awaitClosed(1)
+	good(t, h.closedRun(1), ecsv1.Verdict_VERDICT_GOOD, "stopped")
+	h.awaitState("Ready")
+	h.mustCommand("start")
+	h.awaitBuilt(0)
+	h.mustCommand("stop")
+	good(t, h.closedRun(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
 }

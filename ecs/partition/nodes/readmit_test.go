@@ -14,13 +14,13 @@ import (
 	"ringlet/testkit/patiently"
 )
 
-// telling is a node that answers with its reports in turn, the last one for ever.
-type telling struct {
+// reportSequence is a node that answers with its reports in turn, the last one for ever.
+type reportSequence struct {
 	nodev1.NodeClient
 	reports *[]*nodev1.Report
 }
 
-func (n telling) Report(context.Context, *nodev1.ReportRequest, ...grpc.CallOption) (*nodev1.Report, error) {
+func (n reportSequence) Report(context.Context, *nodev1.ReportRequest, ...grpc.CallOption) (*nodev1.Report, error) {
 	all := *n.reports
 	if len(all) > 1 {
 		*n.reports = all[1:]
@@ -28,14 +28,14 @@ func (n telling) Report(context.Context, *nodev1.ReportRequest, ...grpc.CallOpti
 	return all[0], nil
 }
 
-// TestTellsOfLink holds that a node has told of its link when it has answered so, and a report that it gave unasked and
+// TestAwaitLink holds that a node has told of its link when it has answered so, and a report that it gave unasked and
 // later says so as well: one that was under way would make the other node lost once more.
-func TestTellsOfLink(t *testing.T) {
+func TestAwaitLink(t *testing.T) {
 	report := func(at int64, lost ...string) *nodev1.Report { return &nodev1.Report{AtUs: at, LostPeers: lost} }
 	for name, c := range map[string]struct {
-		answers []*nodev1.Report
-		unasked *nodev1.Report // that comes after a second; before it there is an old one
-		told    bool
+		answers   []*nodev1.Report
+		unasked   *nodev1.Report // that comes after a second; before it there is an old one
+		confirmed bool
 	}{
 		"both":               {[]*nodev1.Report{report(5, "n1"), report(6)}, report(7), true},
 		"lost still":         {[]*nodev1.Report{report(5, "n1")}, report(7), false},
@@ -45,15 +45,15 @@ func TestTellsOfLink(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := &member{name: "n0", client: telling{reports: &c.answers}, report: report(4)}
-				time.AfterFunc(time.Second, func() { m.keep(c.unasked) })
+				m := &member{name: "n0", client: reportSequence{reports: &c.answers}, report: report(4)}
+				time.AfterFunc(time.Second, func() { m.storeReport(c.unasked) })
 				ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
 				defer cancel()
 				began := time.Now()
-				if err := m.tells(ctx, "n1"); (err == nil) != c.told {
+				if err := m.awaitLink(ctx, "n1"); (err == nil) != c.confirmed {
 					t.Errorf("it has told: %v", err)
 				}
-				if c.told && time.Since(began) < time.Second {
+				if c.confirmed && time.Since(began) < time.Second {
 					t.Error("nobody waited for the report that it gives unasked")
 				}
 			})
@@ -69,12 +69,12 @@ func TestNobodyComesBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	crew.faults.tell(func(c *fault.Core) {
-		c.Take([]fault.Unit{{Node: "r0", Readout: true}, {Node: "r1", Readout: true}, {Node: "b0", Builder: true},
+	crew.faults.updateCore(func(c *fault.Core) {
+		c.SetView([]fault.Unit{{Node: "r0", Readout: true}, {Node: "r1", Readout: true}, {Node: "b0", Builder: true},
 			{Node: "b1", Builder: true}}, "", loss, loss)
-		c.Begin()
+		c.BeginRun()
 		for _, name := range []string{"r1", "b1"} {
-			c.See(fault.Sight{Kind: fault.Ended, Fault: fault.Seen(name, fault.PartProcess, "its process was killed")})
+			c.Observe(fault.Observation{Kind: fault.Ended, Fault: fault.SeenByControl(name, fault.SubsystemProcess, "its process was killed")})
 		}
 	})
 	for node, want := range map[string]string{
@@ -84,7 +84,7 @@ func TestNobodyComesBack(t *testing.T) {
 		"x":  "the view has no node called x",
 	} {
 		said := ""
-		if err := r.MayComeBack(node); err != nil {
+		if err := r.MayReadmit(node); err != nil {
 			said = err.Error()
 		}
 		if said != want {
@@ -92,7 +92,7 @@ func TestNobodyComesBack(t *testing.T) {
 		}
 	}
 	r.ending.Store(true)
-	if err := r.MayComeBack("r1"); err == nil {
+	if err := r.MayReadmit("r1"); err == nil {
 		t.Error("a node may come back in a run that ends")
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 // Store is what outlives the run control: a *record.Store. Each call is bounded in time; that may be some seconds.
 type Store interface {
-	AtLeast(n uint32) error
+	RaiseNextNumber(n uint32) error
 	NextRun(begun *ecsv1.Run) (*ecsv1.Run, error)
 	Put(r *ecsv1.Run) error
 	Complete(r *ecsv1.Run) error
@@ -32,34 +32,34 @@ type Store interface {
 	Recall(key string) ([]byte, error)
 }
 
-// unwritten is what the store has not taken, since its disk is full or does not answer. A run goes on, and is
+// pendingWrites is what the store has not taken, since its disk is full or does not answer. A run goes on, and is
 // stopped, all the same: what is to be written is kept here, said loudly, and tried again until the store takes it.
 // Its methods may be called by any goroutine; none of them waits for long.
-type unwritten struct {
+type pendingWrites struct {
 	// immutable once the partition is made
 	store   Store
 	journal *journal.Journal
 	log     *slog.Logger
 
-	writing sync.Mutex // held while the store is given what is kept, so that the newest is the last
+	flushMu sync.Mutex // held while the store is given what is kept, so that the newest is the last
 
-	mu      sync.Mutex // guards what follows
-	why     error      // the store does not take; nil: it does
-	since   time.Time  // it has not
-	records map[uint32]*ecsv1.Run
-	events  []*ecsv1.Event // in order
-	dropped int            // events beyond the most that are kept
-	memory  []byte         // of the partition; nil: the store has it
+	mu         sync.Mutex // guards what follows
+	lastError  error      // the store does not take; nil: it does
+	since      time.Time  // it has not
+	records    map[uint32]*ecsv1.Run
+	events     []*ecsv1.Event // in order
+	dropped    int            // events beyond the most that are kept
+	savedState []byte         // of the partition; nil: the store has it
 }
 
-// mostEvents are kept while the store does not take: a run of many hours has some hundreds.
-const mostEvents = 4000
+// maxEvents are kept while the store does not take: a run of many hours has some hundreds.
+const maxEvents = 4000
 
-// writeAgain is how often the store is tried again.
-const writeAgain = time.Second
+// writeRetryInterval is how often the store is tried again.
+const writeRetryInterval = time.Second
 
-// record writes the record of a run.
-func (u *unwritten) record(r *ecsv1.Run) {
+// putRecord writes the record of a run.
+func (u *pendingWrites) putRecord(r *ecsv1.Run) {
 	u.write(func() {
 		if u.records == nil {
 			u.records = map[uint32]*ecsv1.Run{}
@@ -68,17 +68,17 @@ func (u *unwritten) record(r *ecsv1.Run) {
 	})
 }
 
-// holds says that the store has not taken the newest record of a run yet.
-func (u *unwritten) holds(run uint32) bool {
+// hasRecord says that the store has not taken the newest record of a run yet.
+func (u *pendingWrites) hasRecord(run uint32) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.records[run] != nil
 }
 
-// event adds an event to the record of its run.
-func (u *unwritten) event(e *ecsv1.Event) {
+// addEvent adds an event to the record of its run.
+func (u *pendingWrites) addEvent(e *ecsv1.Event) {
 	u.write(func() {
-		if len(u.events) >= mostEvents {
+		if len(u.events) >= maxEvents {
 			u.dropped++
 			return
 		}
@@ -86,54 +86,54 @@ func (u *unwritten) event(e *ecsv1.Event) {
 	})
 }
 
-// remember writes down where the partition is.
-func (u *unwritten) remember(text []byte) { u.write(func() { u.memory = text }) }
+// saveState writes down where the partition is.
+func (u *pendingWrites) saveState(text []byte) { u.write(func() { u.savedState = text }) }
 
 // write keeps what is to be written, and gives it to the store unless that has just failed.
-func (u *unwritten) write(keep func()) {
+func (u *pendingWrites) write(keep func()) {
 	u.mu.Lock()
 	keep()
-	failing := u.why != nil
+	failing := u.lastError != nil
 	u.mu.Unlock()
 	if !failing {
 		u.flush()
 	}
 }
 
-// again tries what has failed.
-func (u *unwritten) again() {
+// retry tries what has failed.
+func (u *pendingWrites) retry() {
 	if u.alarm() != nil {
 		u.flush()
 	}
 }
 
 // flush gives the store what is kept: events before the record of their run, which takes none once it is closed.
-func (u *unwritten) flush() {
-	u.writing.Lock()
-	defer u.writing.Unlock()
+func (u *pendingWrites) flush() {
+	u.flushMu.Lock()
+	defer u.flushMu.Unlock()
 	for {
 		u.mu.Lock()
-		events, memory := u.events, u.memory
+		events, state := u.events, u.savedState
 		records := make([]*ecsv1.Run, 0, len(u.records))
 		for _, number := range slices.Sorted(maps.Keys(u.records)) {
 			records = append(records, u.records[number])
 		}
 		u.mu.Unlock()
-		if len(events)+len(records) == 0 && memory == nil {
-			u.fine()
+		if len(events)+len(records) == 0 && state == nil {
+			u.noteSuccess()
 			return
 		}
-		if err := u.give(events, records, memory); err != nil {
-			u.failed(err)
+		if err := u.writeAll(events, records, state); err != nil {
+			u.noteFailure(err)
 			return
 		}
 	}
 }
 
-// give gives the store this much, and forgets what it takes.
-func (u *unwritten) give(events []*ecsv1.Event, records []*ecsv1.Run, memory []byte) error {
+// writeAll gives the store this much, and forgets what it takes.
+func (u *pendingWrites) writeAll(events []*ecsv1.Event, records []*ecsv1.Run, state []byte) error {
 	for _, e := range events {
-		if err := u.lasting(u.store.AddEvent(e.GetRun(), e)); err != nil {
+		if err := u.transientError(u.store.AddEvent(e.GetRun(), e)); err != nil {
 			return err
 		}
 		u.mu.Lock()
@@ -141,7 +141,7 @@ func (u *unwritten) give(events []*ecsv1.Event, records []*ecsv1.Run, memory []b
 		u.mu.Unlock()
 	}
 	for _, r := range records {
-		if err := u.lasting(u.store.Put(r)); err != nil {
+		if err := u.transientError(u.store.Put(r)); err != nil {
 			return err
 		}
 		u.mu.Lock()
@@ -150,23 +150,23 @@ func (u *unwritten) give(events []*ecsv1.Event, records []*ecsv1.Run, memory []b
 		}
 		u.mu.Unlock()
 	}
-	if memory == nil {
+	if state == nil {
 		return nil
 	}
-	if err := u.store.Remember(memoryKey, memory); err != nil {
+	if err := u.store.Remember(savedStateKey, state); err != nil {
 		return err
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if string(u.memory) == string(memory) {
-		u.memory = nil
+	if string(u.savedState) == string(state) {
+		u.savedState = nil
 	}
 	return nil
 }
 
-// lasting passes on an error that may pass. What is refused for good is not tried again; an event that comes behind
+// transientError passes on an error that may pass. What is refused for good is not tried again; an event that comes behind
 // the end of its run is in the journal.
-func (u *unwritten) lasting(err error) error {
+func (u *pendingWrites) transientError(err error) error {
 	var closed *record.ClosedError
 	var none *record.NoRunError
 	switch {
@@ -179,59 +179,59 @@ func (u *unwritten) lasting(err error) error {
 	return err
 }
 
-// failed says, once, that the store does not take.
-func (u *unwritten) failed(err error) {
+// noteFailure says, once, that the store does not take.
+func (u *pendingWrites) noteFailure(err error) {
 	u.mu.Lock()
-	first := u.why == nil
-	if u.why = err; first {
+	first := u.lastError == nil
+	if u.lastError = err; first {
 		u.since = time.Now()
 	}
 	u.mu.Unlock()
 	if first {
-		u.say(ecsv1.Severity_SEVERITY_ERROR, "the run record cannot be written: "+err.Error()+"; "+unwrittenAdvice)
+		u.publish(ecsv1.Severity_SEVERITY_ERROR, "the run record cannot be written: "+err.Error()+"; "+unwrittenAdvice)
 	}
 }
 
 const unwrittenAdvice = "make room on the disk of --state, or mend it; runs go on and can be stopped, and what is to " +
 	"be written is kept in memory until it can be"
 
-// fine says that the store takes again, if that is new.
-func (u *unwritten) fine() {
+// noteSuccess says that the store takes again, if that is new.
+func (u *pendingWrites) noteSuccess() {
 	u.mu.Lock()
-	was, dropped := u.why, u.dropped
-	u.why, u.dropped = nil, 0
+	was, dropped := u.lastError, u.dropped
+	u.lastError, u.dropped = nil, 0
 	u.mu.Unlock()
 	switch {
 	case was != nil && dropped > 0:
-		u.say(ecsv1.Severity_SEVERITY_WARNING,
+		u.publish(ecsv1.Severity_SEVERITY_WARNING,
 			fmt.Sprintf("the run record is written again; %d events are not in it", dropped))
 	case was != nil:
-		u.say(ecsv1.Severity_SEVERITY_INFO, "over: the run record is written again, and has all that it missed")
+		u.publish(ecsv1.Severity_SEVERITY_INFO, "over: the run record is written again, and has all that it missed")
 	}
 }
 
-// say tells the journal alone: the record cannot be told.
-func (u *unwritten) say(severity ecsv1.Severity, text string) {
+// publish tells the journal alone: the record cannot be told.
+func (u *pendingWrites) publish(severity ecsv1.Severity, text string) {
 	u.journal.Add(&ecsv1.Event{
 		At:        timestamppb.Now(),
 		Kind:      "alarm",
-		Component: ownName,
+		Component: componentName,
 		Severity:  severity,
 		Text:      text,
 	})
 }
 
 // alarm stands for as long as the store does not take; nil while it does.
-func (u *unwritten) alarm() *ecsv1.Alarm {
+func (u *pendingWrites) alarm() *ecsv1.Alarm {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.why == nil {
+	if u.lastError == nil {
 		return nil
 	}
 	return &ecsv1.Alarm{
 		Rule:      "record-not-written",
-		Component: ownName,
-		What:      "the run record cannot be written: " + u.why.Error(),
+		Component: componentName,
+		What:      "the run record cannot be written: " + u.lastError.Error(),
 		Advice:    unwrittenAdvice,
 		Severity:  ecsv1.Severity_SEVERITY_ERROR,
 		Since:     timestamppb.New(u.since),
@@ -239,7 +239,7 @@ func (u *unwritten) alarm() *ecsv1.Alarm {
 }
 
 // latest is the record of the newest run, written or not.
-func (u *unwritten) latest() (*ecsv1.Run, error) {
+func (u *pendingWrites) latest() (*ecsv1.Run, error) {
 	u.mu.Lock()
 	var newest *ecsv1.Run
 	for _, r := range u.records {

@@ -5,40 +5,40 @@ import (
 	"slices"
 )
 
-// takers is how many builder units take MEPs.
-func (c *Core) takers() (takers int) {
+// activeBuilders is how many builder units take MEPs.
+func (c *Core) activeBuilders() (builders int) {
 	for _, n := range c.nodes {
-		if n.in {
-			takers++
+		if n.takesMEPs {
+			builders++
 		}
 	}
-	return takers
+	return builders
 }
 
-// readers is how many readout units take part.
-func (c *Core) readers() (readers int) {
+// activeReadouts is how many readout units take part.
+func (c *Core) activeReadouts() (readouts int) {
 	for _, n := range c.nodes {
 		if n.readout && !n.lost {
-			readers++
+			readouts++
 		}
 	}
-	return readers
+	return readouts
 }
 
 // MayExclude says why a node's builder unit cannot be taken out of the run; nil if it can.
 func (c *Core) MayExclude(name string) error {
 	n := c.nodes[name]
 	switch {
-	case n == nil || !n.builder && !n.readout && !n.decides:
+	case n == nil || !n.builder && !n.readout && !n.decision:
 		return fmt.Errorf("the view has no node called %s", name)
-	case n.decidesAlone():
+	case n.holdsDecisionOnly():
 		return fmt.Errorf("%s holds the decision unit alone: no builder unit is there to be excluded", name)
 	case !n.builder:
 		return fmt.Errorf("%s holds a readout unit and no builder unit: without it no event is whole, "+
 			"so it can be excluded only outside of a run", name)
-	case n.in && !c.loss.Bears(c.takers()-1):
+	case n.takesMEPs && !c.builderLoss.Bears(c.activeBuilders()-1):
 		return fmt.Errorf("%s is one of %d builder units that take MEPs, and builder-loss is %s",
-			name, c.takers(), c.loss)
+			name, c.activeBuilders(), c.builderLoss)
 	}
 	return nil
 }
@@ -49,7 +49,7 @@ func (c *Core) Exclude(name string) error {
 		return err
 	}
 	n := c.nodes[name]
-	c.ever, n.in = c.ever || n.in, false
+	c.everDegraded, n.takesMEPs = c.everDegraded || n.takesMEPs, false
 	return nil
 }
 
@@ -57,7 +57,7 @@ func (c *Core) Exclude(name string) error {
 func (c *Core) MayInclude(name string) error {
 	n := c.nodes[name]
 	switch {
-	case n != nil && n.stage == leaving:
+	case n != nil && n.stage == departing:
 		return fmt.Errorf("%s was told to end, and leaves this run", name)
 	case n != nil && n.lost && !n.builder:
 		return fmt.Errorf("%s was lost in this run: it takes part again by itself when its process has joined the cluster",
@@ -75,7 +75,7 @@ func (c *Core) Include(name string) error {
 	if err := c.MayInclude(name); err != nil {
 		return err
 	}
-	c.nodes[name].in = true
+	c.nodes[name].takesMEPs = true
 	return nil
 }
 
@@ -85,29 +85,29 @@ func (c *Core) Lost(name string) bool {
 	return n != nil && n.lost
 }
 
-// Strays says, once, of a node that is heard to go on with the run, that the run has lost it for good.
-func (c *Core) Strays(name string) bool {
+// RetireOnce says, once, of a node that is heard to go on with the run, that the run has lost it for good.
+func (c *Core) RetireOnce(name string) bool {
 	n := c.nodes[name]
-	if n == nil || !n.lost || !n.builder || n.strayed || !c.running || c.silenced {
+	if n == nil || !n.lost || !n.builder || n.retired || !c.running || c.ignoring {
 		return false
 	}
-	n.strayed = true
+	n.retired = true
 	return true
 }
 
-// Adopt takes over what a scheduler tells of a unit in a run that an earlier control has begun.
-func (c *Core) Adopt(name string, lost, excluded bool) {
+// AdoptUnit takes over what a scheduler tells of a unit in a run that an earlier control has begun.
+func (c *Core) AdoptUnit(name string, lost, excluded bool) {
 	n := c.node(name)
 	n.lost = n.lost || lost
 	if lost || excluded {
-		n.in, c.ever = false, true
+		n.takesMEPs, c.everDegraded = false, true
 	}
 }
 
-// Out lists the nodes whose builder unit takes no MEPs now.
-func (c *Core) Out() (out []string) {
+// InactiveBuilders lists the nodes whose builder unit takes no MEPs now.
+func (c *Core) InactiveBuilders() (out []string) {
 	for name, n := range c.nodes {
-		if n.builder && !n.in {
+		if n.builder && !n.takesMEPs {
 			out = append(out, name)
 		}
 	}
@@ -116,4 +116,4 @@ func (c *Core) Out() (out []string) {
 }
 
 // Degraded says whether a unit was lost or excluded at any time of the run.
-func (c *Core) Degraded() bool { return c.ever }
+func (c *Core) Degraded() bool { return c.everDegraded }

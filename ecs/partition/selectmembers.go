@@ -15,21 +15,21 @@ type absentNode struct {
 	Why  string // a clause: "it was excluded", "it has not joined"
 }
 
-// A musterError is too few units for a run: the policies do not bear it.
-type musterError struct {
+// A tooFewUnitsError is too few units for a run: the policies do not bear it.
+type tooFewUnitsError struct {
 	Absent  []absentNode
 	Problem config.Problem
 }
 
-func (e *musterError) Error() string { return e.Unwrap().Error() }
+func (e *tooFewUnitsError) Error() string { return e.Unwrap().Error() }
 
 // Unwrap is the same as a problem of the configuration, which could ask for less.
-func (e *musterError) Unwrap() error {
+func (e *tooFewUnitsError) Unwrap() error {
 	return &config.InvalidError{Problems: []config.Problem{e.Problem}}
 }
 
-// fault is the same as a fault of those who are absent.
-func (e *musterError) fault() *fault.Error {
+// asFault is the same as a fault of those who are absent.
+func (e *tooFewUnitsError) asFault() *fault.Error {
 	var names, why []string
 	for _, a := range e.Absent {
 		names, why = append(names, a.Name), append(why, a.Name+": "+a.Why)
@@ -46,10 +46,10 @@ func (e *musterError) fault() *fault.Error {
 const absentAdvice = "Start a process for each that is absent, or include it again; or load a policy that does " +
 	"without it."
 
-// muster decides who takes part: the members of a configuration less those that are absent, if the policies bear it. It
+// selectMembers decides who takes part: the members of a configuration less those that are absent, if the policies bear it. It
 // returns the configuration for those who are there, with their names, or an error that names the policy. Names are all
 // members, in the order of ranks.
-func muster(c config.Config, names []string, absent []absentNode) (config.Config, []string, error) {
+func selectMembers(c config.Config, names []string, absent []absentNode) (config.Config, []string, error) {
 	if len(absent) == 0 {
 		return c, names, nil
 	}
@@ -78,16 +78,16 @@ func muster(c config.Config, names []string, absent []absentNode) (config.Config
 	}
 	switch {
 	case rus < c.RUs && !readout.Bears(rus):
-		return c, nil, &musterError{absent, config.Problem{Key: "readout-loss", Reason: fmt.Sprintf(
+		return c, nil, &tooFewUnitsError{absent, config.Problem{Key: "readout-loss", Reason: fmt.Sprintf(
 			"%d of %d readout units are there, and the policy is %s (%s)", rus, c.RUs, readout, strings.Join(why, "; "))}}
 	case bus < c.BUs && !builder.Bears(bus):
-		return c, nil, &musterError{absent, config.Problem{Key: "builder-loss", Reason: fmt.Sprintf(
+		return c, nil, &tooFewUnitsError{absent, config.Problem{Key: "builder-loss", Reason: fmt.Sprintf(
 			"%d of %d builder units are there, and the policy is %s (%s)", bus, c.BUs, builder, strings.Join(why, "; "))}}
 	}
 	less := c
 	less.Nodes, less.RUs, less.BUs = len(there), rus, bus
 	less.Members = strings.Join(there, ",")
-	less.ReadoutLoss, less.BuilderLoss = rewritten(c.ReadoutLoss, readout, rus), rewritten(c.BuilderLoss, builder, bus)
+	less.ReadoutLoss, less.BuilderLoss = rewritePolicy(c.ReadoutLoss, readout, rus), rewritePolicy(c.BuilderLoss, builder, bus)
 	if less.TagnetNode != "" && !slices.Contains(there, less.TagnetNode) {
 		less.TagnetNode = ""
 	}
@@ -101,8 +101,8 @@ func muster(c config.Config, names []string, absent []absentNode) (config.Config
 	return less, there, nil
 }
 
-// rewritten is a policy for fewer units: the same number must be there.
-func rewritten(text string, l config.Loss, units int) string {
+// rewritePolicy is a policy for fewer units: the same number must be there.
+func rewritePolicy(text string, l config.Loss, units int) string {
 	if strings.HasPrefix(text, "at-least") {
 		return fmt.Sprintf("at-least %d of %d", l.Least, units)
 	}

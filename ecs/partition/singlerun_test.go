@@ -15,7 +15,7 @@ import (
 
 // spawner starts the nodes of a house.
 type spawner struct {
-	h  *house
+	h  *farm
 	wg sync.WaitGroup
 
 	mu      sync.Mutex // guards what follows
@@ -28,7 +28,7 @@ func (s *spawner) Spawn(names []string, _ string, ended func(name, how string)) 
 		s.mu.Lock()
 		s.started = append(s.started, name)
 		s.mu.Unlock()
-		s.h.node(name)
+		s.h.startNode(name)
 		s.h.mu.Lock()
 		gone := s.h.gone[name]
 		s.h.mu.Unlock()
@@ -51,19 +51,19 @@ func (s *spawner) Stop() {
 	names := slices.Clone(s.started)
 	s.mu.Unlock()
 	for _, name := range names {
-		s.h.end(name)
+		s.h.endNode(name)
 	}
 	s.wg.Wait() // bounded by the nodes, each of which was told to end
 }
 
 // spawning is a house whose control starts its nodes.
-func spawning(t *testing.T, change func(*config.Config)) (*house, *spawner) {
+func spawning(t *testing.T, change func(*config.Config)) (*farm, *spawner) {
 	t.Helper()
-	h := newHouse(t, 0, change)
+	h := newFarm(t, 0, change)
 	s := &spawner{h: h}
-	h.leave()
+	h.stopControl()
 	h.spawner = s
-	h.control()
+	h.startControl()
 	t.Cleanup(s.Stop)
 	return h, s
 }
@@ -72,27 +72,27 @@ func spawning(t *testing.T, change func(*config.Config)) (*house, *spawner) {
 func TestStartsAnew(t *testing.T) {
 	t.Parallel()
 	h, s := spawning(t, func(c *config.Config) { c.Nodes = 3 })
-	h.must("load", "configure", "start")
-	h.built(0)
-	h.end("n1")
-	h.reaches("Error")
-	h.over(1)
+	h.mustCommand("load", "configure", "start")
+	h.awaitBuilt(0)
+	h.endNode("n1")
+	h.awaitState("Error")
+	h.awaitClosed(1)
 	c := h.Status().GetRoot().GetCause()
 	if c.GetComponent() != "n1" || !strings.Contains(c.GetAdvice(), "the next run starts its process again") {
 		t.Errorf("the cause is %v", c)
 	}
-	h.until("it is an alarm, and the only one of an Error", func() bool {
-		var told []string
+	h.await("it is an alarm, and the only one of an Error", func() bool {
+		var reported []string
 		for _, a := range h.Snapshot(0).GetAlarms() {
 			if a.GetRule() == "in-error" || a.GetRule() == "node-silent" {
-				told = append(told, a.GetComponent())
+				reported = append(reported, a.GetComponent())
 			}
 		}
-		return slices.Equal(told, []string{"n1"})
+		return slices.Equal(reported, []string{"n1"})
 	})
-	h.must("recover", "configure", "start")
-	h.builds(2)
-	h.must("stop", "reset", "unload")
+	h.mustCommand("recover", "configure", "start")
+	h.awaitBuilding(2)
+	h.mustCommand("stop", "reset", "unload")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if want := []string{"n0", "n1", "n2", "n1"}; !slices.Equal(s.started, want) {
@@ -108,18 +108,18 @@ func TestOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := false
-	report, err := h.Once(t.Context(), h.cfg, partition.Hooks{Began: func() { began = true }})
-	if err != nil || report.EventsBuilt != 20_000 || report.Word() != "GOOD" || report.EndCause != nodes.EndEvents ||
+	report, err := h.RunOnce(t.Context(), h.cfg, partition.Hooks{Began: func() { began = true }})
+	if err != nil || report.EventsBuilt != 20_000 || report.VerdictWord() != "GOOD" || report.EndCause != nodes.EndEvents ||
 		!began {
 		t.Errorf("%v: %+v", err, report)
 	}
 
-	late := newHouse(t, 1, func(c *config.Config) { c.Nodes = 1 })
+	late := newFarm(t, 1, func(c *config.Config) { c.Nodes = 1 })
 	late.cfg.Nodes, late.cfg.Members = 2, "n0,n1"
 	if err := late.cfg.Complete(); err != nil {
 		t.Fatal(err)
 	}
-	report, err = late.Once(t.Context(), late.cfg, partition.Hooks{})
+	report, err = late.RunOnce(t.Context(), late.cfg, partition.Hooks{})
 	if err != nil || report.Cause == nil || report.Cause.Component != "n1" || report.EndCause != nodes.EndFault {
 		t.Errorf("without n1: %v: %+v", err, report)
 	}
@@ -128,13 +128,13 @@ func TestOnce(t *testing.T) {
 // A single run that is interrupted before its nodes are there ends so.
 func TestOnceIsInterrupted(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, 0, func(c *config.Config) { c.Nodes = 2 })
+	h := newFarm(t, 0, func(c *config.Config) { c.Nodes = 2 })
 	if err := h.cfg.Complete(); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	report, err := h.Once(ctx, h.cfg, partition.Hooks{})
+	report, err := h.RunOnce(ctx, h.cfg, partition.Hooks{})
 	if err != nil || report.EndCause != nodes.EndInterrupted || report.Cause != nil {
 		t.Errorf("%v: %+v", err, report)
 	}

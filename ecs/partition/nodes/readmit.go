@@ -28,98 +28,98 @@ import (
 // How long a node may take to come back in all, to answer at first, and how often that its links are there is looked
 // at.
 const (
-	backTime   = 60 * time.Second
-	answerTime = 2 * time.Second
-	linkedEach = 50 * time.Millisecond
+	readmitTimeout   = 60 * time.Second
+	answerTimeout    = 2 * time.Second
+	linkPollInterval = 50 * time.Millisecond
 )
 
-// MayComeBack says why a node that was lost cannot come back in this run; nil if it can.
-func (r *Run) MayComeBack(node string) error {
+// MayReadmit says why a node that was lost cannot come back in this run; nil if it can.
+func (r *Run) MayReadmit(node string) error {
 	if r.ending.Load() {
-		return errEnds
+		return errRunEnds
 	}
-	return ask(r.faults, func(c *fault.Core) error { return c.MayComeBack(node) })
+	return queryCore(r.faults, func(c *fault.Core) error { return c.MayReadmit(node) })
 }
 
-var errEnds = errors.New("the run ends, so no node joins it again: the next configure takes all nodes that are there")
+var errRunEnds = errors.New("the run ends, so no node joins it again: the next configure takes all nodes that are there")
 
-// MeetAgain speaks with the process that has the place of a node now which may come back, where the cluster says that
-// it is. ComeBack is next.
-func (r *Run) MeetAgain(ctx context.Context, at cluster.Member) error {
-	if err := r.MayComeBack(at.Name); err != nil {
+// Reconnect speaks with the process that has the place of a node now which may come back, where the cluster says that
+// it is. Readmit is next.
+func (r *Run) Reconnect(ctx context.Context, at cluster.Member) error {
+	if err := r.MayReadmit(at.Name); err != nil {
 		return err
 	}
-	n, err := r.member(at.Name)
+	n, err := r.findMember(at.Name)
 	if err != nil {
 		return err
 	}
-	return r.meetAgain(ctx, n, at)
+	return r.reconnect(ctx, n, at)
 }
 
-// ComeBack takes a node into the run again that was met again. It returns which part of the run its readout unit was
+// Readmit takes a node into the run again that was met again. It returns which part of the run its readout unit was
 // gone for; nil where it has none.
-func (r *Run) ComeBack(ctx context.Context, node string) (g *tagnetv1.Gone, err error) {
-	if err := r.MayComeBack(node); err != nil {
+func (r *Run) Readmit(ctx context.Context, node string) (g *tagnetv1.Gone, err error) {
+	if err := r.MayReadmit(node); err != nil {
 		return nil, err
 	}
-	n, err := r.member(node)
+	n, err := r.findMember(node)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, backTime)
+	ctx, cancel := context.WithTimeout(ctx, readmitTimeout)
 	defer cancel()
-	defer r.whileAsMany(cancel)()
+	defer r.cancelOnLoss(cancel)()
 	if err := r.relink(ctx, n); err != nil {
 		return nil, err
 	}
-	reads := n.seat().GetReadout() // else it has the decision unit alone, of which the scheduler does not know
+	reads := n.entry().GetReadout() // else it has the decision unit alone, of which the scheduler does not know
 	if reads {
 		if err := r.scheduler().IncludeRU(n.name); err != nil {
 			return nil, err
 		}
 	}
-	if err := ask(r.faults, func(c *fault.Core) error { return c.ComeBack(n.name) }); err != nil {
+	if err := queryCore(r.faults, func(c *fault.Core) error { return c.Readmit(n.name) }); err != nil {
 		if reads {
 			err = errors.Join(err, r.scheduler().ExcludeRU(n.name)) // the run ends
 		}
 		return nil, err
 	}
-	if err := n.command(ctx, r.startOf(&nodev1.CommandRequest{Back: true})); err != nil {
-		r.faults.see(fault.Sight{Kind: fault.Missing, Fault: fault.Seen(n.name, fault.PartService,
+	if err := n.command(ctx, r.startCommand(&nodev1.CommandRequest{Back: true})); err != nil {
+		r.faults.observe(fault.Observation{Kind: fault.Missing, Fault: fault.SeenByControl(n.name, fault.SubsystemNodeService,
 			"it was to come back, and did not start: "+err.Error())})
 		return nil, err
 	}
-	r.watchOne(n)
+	r.watchNode(n)
 	if !reads {
 		return nil, nil
 	}
-	return r.lastGone(n.name)
+	return r.lastAbsence(n.name)
 }
 
-// whileAsMany gives up when another node is lost meanwhile: the one that comes back would wait for a link to it.
-func (r *Run) whileAsMany(giveUp func()) (end func()) {
+// cancelOnLoss gives up when another node is lost meanwhile: the one that comes back would wait for a link to it.
+func (r *Run) cancelOnLoss(giveUp func()) (end func()) {
 	lost := len(r.Losses())
-	return stopwatch.Every(linkedEach, func() {
+	return stopwatch.Every(linkPollInterval, func() {
 		if len(r.Losses()) > lost {
 			giveUp()
 		}
 	})
 }
 
-func (r *Run) meetAgain(ctx context.Context, n *member, at cluster.Member) error {
-	seat := proto.CloneOf(n.seat())
-	seat.GrpcAddress, seat.QuicAddress = at.Meta.GRPCAddr, at.Meta.QUICAddr
-	conn, err := r.call(seat)
+func (r *Run) reconnect(ctx context.Context, n *member, at cluster.Member) error {
+	entry := proto.CloneOf(n.entry())
+	entry.GrpcAddress, entry.QuicAddress = at.Meta.GRPCAddr, at.Meta.QUICAddr
+	conn, err := r.dialService(entry)
 	if err != nil {
 		return err
 	}
-	n.watched(nil)
-	n.moved.Store(seat)
-	n.conn.turn(conn)
-	soon, cancel := context.WithTimeout(ctx, r.opts.within(answerTime))
+	n.setWatch(nil)
+	n.newEntry.Store(entry)
+	n.conn.swap(conn)
+	soon, cancel := context.WithTimeout(ctx, r.opts.timeoutFor(answerTimeout))
 	defer cancel()
-	err = n.greet(soon)
-	n.silent.Store(err != nil)
+	err = n.awaitAnswer(soon)
+	n.unresponsive.Store(err != nil)
 	return err
 }
 
@@ -133,8 +133,8 @@ func (r *Run) relink(ctx context.Context, n *member) error {
 	for i, m := range view.GetMembers() {
 		switch {
 		case m.GetName() == n.name:
-			view.Members[i] = n.seat()
-		case r.lost(m.GetName()) || r.Left(m.GetName()) != "":
+			view.Members[i] = n.entry()
+		case r.isLost(m.GetName()) || r.Withdrawal(m.GetName()) != "":
 			without = append(without, m.GetRank())
 		}
 	}
@@ -154,24 +154,24 @@ func (r *Run) relink(ctx context.Context, n *member) error {
 			return err
 		}
 	}
-	return errors.Join(gather(slices.DeleteFunc(slices.Clone(r.nodes), func(m *member) bool {
-		return m == n || r.passed(m)
-	}), func(m *member) error { return m.tells(ctx, n.name) })...)
+	return errors.Join(requestEach(slices.DeleteFunc(slices.Clone(r.nodes), func(m *member) bool {
+		return m == n || r.unavailable(m)
+	}), func(m *member) error { return m.awaitLink(ctx, n.name) })...)
 }
 
-// tells waits until a node has told that its link to another is there again. What it told before, and what comes late,
+// awaitLink waits until a node has told that its link to another is there again. What it told before, and what comes late,
 // would make that lost once more; so it is asked, and the reports that it gives unasked have to come after.
-func (m *member) tells(ctx context.Context, other string) error {
-	tick := time.NewTicker(linkedEach)
+func (m *member) awaitLink(ctx context.Context, other string) error {
+	tick := time.NewTicker(linkPollInterval)
 	defer tick.Stop()
-	var asked int64 // µs, by the node's clock, of its answer; 0: none has been good
+	var answeredAt int64 // µs, by the node's clock, of its answer; 0: none has been good
 	for {
-		if asked == 0 {
+		if answeredAt == 0 {
 			rep, err := m.client.Report(ctx, &nodev1.ReportRequest{Term: m.term})
 			if err == nil && !slices.Contains(rep.GetLostPeers(), other) {
-				asked = rep.GetAtUs()
+				answeredAt = rep.GetAtUs()
 			}
-		} else if rep := m.latest(); rep.GetAtUs() > asked && !slices.Contains(rep.GetLostPeers(), other) {
+		} else if rep := m.latestReport(); rep.GetAtUs() > answeredAt && !slices.Contains(rep.GetLostPeers(), other) {
 			return nil
 		}
 		select {
@@ -182,8 +182,8 @@ func (m *member) tells(ctx context.Context, other string) error {
 	}
 }
 
-// startOf makes a command the one to start.
-func (r *Run) startOf(req *nodev1.CommandRequest) *nodev1.CommandRequest {
+// startCommand makes a command the one to start.
+func (r *Run) startCommand(req *nodev1.CommandRequest) *nodev1.CommandRequest {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	req.Command, req.Run, req.View = nodev1.Command_COMMAND_START, r.cfg.RunNumber, r.View()
@@ -191,8 +191,8 @@ func (r *Run) startOf(req *nodev1.CommandRequest) *nodev1.CommandRequest {
 	return req
 }
 
-// lastGone is the part of the run that a node which is back was gone for last.
-func (r *Run) lastGone(node string) (*tagnetv1.Gone, error) {
+// lastAbsence is the part of the run that a node which is back was gone for last.
+func (r *Run) lastAbsence(node string) (*tagnetv1.Gone, error) {
 	st, err := r.scheduler().Stats()
 	if err != nil {
 		return nil, err

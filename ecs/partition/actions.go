@@ -1,0 +1,89 @@
+package partition
+
+import (
+	"context"
+
+	"ringlet/node/fsm"
+)
+
+// action is one thing that a step does. A plan says it, and the step does it: there is no other list of either.
+type action struct {
+	describe func(*planner)
+	do       fsm.Work
+}
+
+// actions are what a command does in the state in which the partition is now, in order.
+func (p *Partition) actions(c fsm.Command) []action {
+	switch c {
+	case fsm.Load:
+		return []action{{planLoading, p.load}}
+	case fsm.Configure:
+		return []action{{planMembers, p.loadMembers}, {planConfiguring, p.configureNodes}}
+	case fsm.Start:
+		var all []action
+		if p.mustConfigure() {
+			all = append([]action{{planClear, p.clearNodes}}, p.actions(fsm.Configure)...)
+		}
+		return append(all, action{planNumber, p.openNextRecord}, action{planBeginning, p.beginRun})
+	case fsm.Pause:
+		return []action{{planPause, p.pause}}
+	case fsm.Resume:
+		return []action{{planPause, p.resume}}
+	case fsm.Stop:
+		return []action{{planStopping, p.stopRun}}
+	case fsm.Reset:
+		return []action{{planNodes, p.clearNodes}}
+	case fsm.Unload:
+		return []action{{planNodes, p.unloadNodes}}
+	case fsm.Recover:
+		return []action{{planNodes, p.clearNodes}}
+	}
+	return nil
+}
+
+// mustConfigure says that the nodes cannot begin a run as they are: their links were given up, somebody was lost, who
+// takes no part then if the policy bears it, or others are to take part.
+func (p *Partition) mustConfigure() bool {
+	crew := p.currentState().crew
+	return !p.allPresent(crew) || !crew.Linked()
+}
+
+// work does what a command does.
+func (p *Partition) work(c fsm.Command) fsm.Work {
+	return func(ctx context.Context) error {
+		all := p.actions(c)
+		if c != fsm.Load && c != fsm.Configure && c != fsm.Start {
+			return p.inOrder(all)(ctx)
+		}
+		before := len(all)
+		if c == fsm.Start {
+			before-- // the run has its number then, and a record that tells how it ended
+		}
+		if err := p.preRunWork(p.inOrder(all[:before]))(ctx); err != nil {
+			return err
+		}
+		return p.inOrder(all[before:])(ctx)
+	}
+}
+
+// inOrder does one act after the other, until one fails.
+func (p *Partition) inOrder(all []action) fsm.Work {
+	return func(ctx context.Context) error {
+		for _, a := range all {
+			if err := a.do(ctx); err != nil {
+				return p.causeFromError(err)
+			}
+		}
+		return nil
+	}
+}
+
+// load settles who the members are and takes them to NotReady.
+func (p *Partition) load(ctx context.Context) error {
+	p.update(func(s *partitionState) {
+		cfg := s.pendingCommand.configuration
+		s.loadedConfig = &loadedConfig{original: cfg, cfg: cfg, prepared: s.pendingCommand.prepared}
+	})
+	defer p.saveState()
+	return p.loadMembers(ctx)
+}

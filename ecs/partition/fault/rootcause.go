@@ -1,0 +1,319 @@
+package fault
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// How long closer witnesses are waited for after the first sight, by what is known so far: nodes tell of their state at
+// once, a parent sees its child's end within milliseconds, a busy machine takes its time.
+const (
+	witnessTimeout     = 300 * time.Millisecond
+	peerWitnessTimeout = 5 * time.Second // a node blames another, which may be as sound: its own word is worth waiting for
+
+	// SessionWitnessTimeout is for a session that broke: what it was, its ends will tell.
+	SessionWitnessTimeout = 2 * time.Second
+)
+
+// Conclusive says whether what is known after so long is the cause, or nobody closer to it will speak any more.
+func (c *Core) Conclusive(waited time.Duration) bool {
+	closest := ReportedByPeer
+	for _, x := range c.fatal {
+		closest = min(closest, x.Kind)
+	}
+	switch {
+	case len(c.fatal) == 0 || waited >= peerWitnessTimeout:
+		return true
+	case closest <= SelfReported:
+		return waited >= witnessTimeout
+	}
+	return waited >= SessionWitnessTimeout && closest != ReportedByPeer
+}
+
+// silentAfter is how long a node must not have been heard to be taken for one that stands still or cannot be reached: its
+// reports come every half second, and the control hears of a connection that broke much later.
+const silentAfter = 2 * time.Second
+
+// Cause is what broke, as far as is known now: the root, what followed from it, and what to do. It is nil if nothing
+// has broken.
+func (c *Core) Cause(now time.Time) *Fault {
+	if len(c.fatal) == 0 {
+		return nil
+	}
+	f, roots := c.rootCause(c.clock.tick(now))
+	for _, name := range c.names {
+		concerns := func(x Observation) bool { return x.Component == name || x.ReportedBy == name }
+		if !slices.Contains(roots, name) && slices.ContainsFunc(c.fatal, concerns) {
+			f.Followed = append(f.Followed, name)
+		}
+	}
+	return f
+}
+
+// Losses are what the run goes on without, one fault of each node, as the closest to its cause told it.
+func (c *Core) Losses() (all []Fault) { return c.lossesIn(c.losses) }
+
+func (c *Core) lossesIn(losses []Observation) (all []Fault) {
+	for _, name := range c.names {
+		var best *Observation
+		for i := range losses {
+			if x := &losses[i]; x.Component == name && (best == nil || x.closerThan(best)) {
+				best = x
+			}
+		}
+		if best == nil || best.Kind == Disconnected && c.hasGivenUp(name) {
+			continue
+		}
+		f := c.describe(*best)
+		if best.Kind == Disconnected && best.ReportedBy != "" {
+			f.What = "it stands still or cannot be reached: " + joinNames(witnesses(losses, name)) +
+				" can send it nothing any more" + c.locationClause(name)
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// FirstLoss is the first loss that the policy bore, of a node that is back perhaps; nil if there was none.
+func (c *Core) FirstLoss() *Fault {
+	ever := append(slices.Clone(c.readmitted), c.losses...)
+	for _, f := range c.lossesIn(ever) {
+		if f.Component == ever[0].Component {
+			f.At = ever[0].At
+			return &f
+		}
+	}
+	return nil
+}
+
+// describe is a sight as a fault: with where the component runs and what to do.
+func (c *Core) describe(x Observation) Fault {
+	f := x.Fault
+	if x.Kind.processEnded() || x.Kind == Missing {
+		f.What += c.locationClause(x.Component)
+	}
+	f.Advice = c.adviceFor(x)
+	return f
+}
+
+// CauseAmong is the cause among sights of their own, beside what was seen otherwise; nil if there are none.
+func (c *Core) CauseAmong(observations []Observation, now time.Time) *Fault {
+	alone := *c
+	alone.fatal = nil
+	for _, x := range observations {
+		if x, counts := c.admit(x); counts {
+			alone.fatal = append(alone.fatal, x)
+		}
+	}
+	return alone.Cause(now)
+}
+
+// locationClause is a clause on where a node runs; empty if nobody knows.
+func (c *Core) locationClause(name string) string {
+	n := c.nodes[name]
+	switch {
+	case n == nil || n.host == "" && n.process == "":
+		return ""
+	case n.host == "":
+		return ", process " + n.process
+	case n.process == "":
+		return ", on " + n.host
+	}
+	return ", process " + n.process + " on " + n.host
+}
+
+// rootCause finds the cause, and the components that it names.
+func (c *Core) rootCause(now time.Time) (*Fault, []string) {
+	var first *Observation
+	for i := range c.fatal {
+		if x := &c.fatal[i]; x.Kind <= SelfReported && (first == nil || x.closerThan(first)) {
+			first = x
+		}
+	}
+	if first == nil {
+		return c.deadLinkCause(now)
+	}
+	f, roots := c.describe(*first), []string{first.Component}
+	if !first.Kind.processEnded() {
+		return &f, roots
+	}
+	ends := []string{first.Component + ": " + f.What}
+	for _, x := range c.fatal {
+		if x.Kind.processEnded() && !slices.Contains(roots, x.Component) {
+			roots = append(roots, x.Component)
+			ends = append(ends, x.Component+": "+c.describe(x).What)
+		}
+	}
+	if len(roots) > 1 {
+		f.Component = strings.Join(roots, ", ")
+		f.What = "their processes have ended; " + strings.Join(ends, "; ")
+		f.Advice = strings.ReplaceAll(f.Advice, "its process", "the processes of "+joinNames(roots))
+	}
+	return &f, roots
+}
+
+// deadLinkCause finds the cause where no component has told it of itself: something stands still, or is cut off.
+func (c *Core) deadLinkCause(now time.Time) (*Fault, []string) {
+	var edges []Observation // of links and sessions that went dead
+	for _, x := range c.fatal {
+		if !x.Closed && (x.Kind == ReportedByPeer || !c.hasGivenUp(x.Component)) {
+			edges = append(edges, x)
+		}
+	}
+	if len(edges) == 0 {
+		f := c.describe(c.fatal[0])
+		return &f, []string{f.Component}
+	}
+	if f := c.isolatedScheduler(edges); f != nil {
+		return f, []string{f.Component}
+	}
+	silent := slices.DeleteFunc(slices.Clone(edges), func(x Observation) bool { return c.hasGivenUp(x.Component) })
+	if len(silent) > 0 {
+		return c.missingCause(silent, now)
+	}
+	return c.commonEndCause(edges)
+}
+
+// isolatedScheduler is the fault of a scheduler that has lost every node at once: what they have in common is its end.
+func (c *Core) isolatedScheduler(edges []Observation) *Fault {
+	lost := map[string]bool{}
+	for _, x := range edges {
+		if x.ReportedBy != "" || x.Kind != Disconnected || x.Subsystem == SubsystemTransport { // that is of links
+			return nil
+		}
+		lost[x.Component] = true
+	}
+	if len(lost) < 2 || len(lost) < len(c.names) {
+		return nil
+	}
+	f := edges[0].Fault
+	f.Component, f.Subsystem = cmp.Or(c.scheduler, "control"), SubsystemScheduler
+	f.Evidence = strings.TrimPrefix(f.What+", "+f.Evidence, ", ")
+	f.What = "the scheduler there has lost its sessions with all nodes at once"
+	f.Advice = "Look at the network of its host, at its load, and whether certificates have expired."
+	return &f
+}
+
+// missingCause finds the cause among components that have told nothing: the one that most miss, unless the control hears it
+// and one node alone does not.
+func (c *Core) missingCause(edges []Observation, now time.Time) (*Fault, []string) {
+	best, by := edges[0], witnesses(edges, edges[0].Component)
+	for _, x := range edges {
+		w := witnesses(edges, x.Component)
+		if x.Kind < best.Kind && len(w) >= len(by) || len(w) > len(by) {
+			best, by = x, w
+		}
+	}
+	name := best.Component
+	alone := len(by) == 1 && best.ReportedBy != "" && best.Subsystem == SubsystemTransport
+	switch n := c.node(name); {
+	case alone && c.running && !n.lastReport.IsZero() && now.Sub(n.lastReport) < silentAfter:
+		return c.linkFault(best)
+	case best.Subsystem == SubsystemTransport && c.running && best.ReportedBy != "":
+		f := best.Fault
+		if !n.lastReport.IsZero() && now.Sub(n.lastReport) >= silentAfter {
+			by = append(by, "the control")
+		}
+		f.What = "it stands still or cannot be reached: nothing is heard of it any more by " + joinNames(by) + c.locationClause(name)
+		f.Evidence = strings.TrimPrefix(best.What+", "+best.Evidence, ", ")
+		f.Advice = "Look whether its process and its host live and whether the network to it is whole; " +
+			"end a process that stands still, and start it again."
+		return &f, []string{name}
+	}
+	f := c.describe(best)
+	return &f, []string{name}
+}
+
+// commonEndCause finds the cause where everybody speaks and blames others: the node that is an end of most dead links, or the
+// link.
+func (c *Core) commonEndCause(edges []Observation) (*Fault, []string) {
+	others := map[string][]string{}
+	note := func(a, b string) {
+		if a != "" && !slices.Contains(others[a], b) {
+			others[a] = append(others[a], b)
+		}
+	}
+	for _, x := range edges {
+		note(x.ReportedBy, x.Component)
+		note(x.Component, x.ReportedBy)
+	}
+	hub, unique := "", false
+	for _, name := range c.names {
+		switch n := len(others[name]); {
+		case hub == "" || n > len(others[hub]):
+			hub, unique = name, true
+		case n == len(others[hub]):
+			unique = false
+		}
+	}
+	if !unique || len(others[hub]) < 2 {
+		return c.linkFault(edges[0])
+	}
+	f := edges[0].Fault
+	f.Component = hub
+	f.What = "its links to " + joinNames(others[hub]) + " are dead, and the control hears all of them" + c.hostClause(hub)
+	f.Advice = "Look at the network of its host: cable, port, addresses, firewall."
+	return &f, []string{hub}
+}
+
+func (c *Core) hostClause(name string) string {
+	if n := c.nodes[name]; n != nil && n.host != "" {
+		return ", on " + n.host
+	}
+	return ""
+}
+
+// linkFault is the fault of a link whose two ends the control hears.
+func (c *Core) linkFault(x Observation) (*Fault, []string) {
+	f, ends := x.Fault, []string{x.ReportedBy, x.Component}
+	slices.Sort(ends)
+	f.Component, f.Subsystem = "the link between "+ends[0]+" and "+ends[1], SubsystemTransport
+	f.What = "it is dead, and the control hears both ends"
+	f.Evidence = strings.TrimPrefix(x.What+", "+x.Evidence, ", ")
+	f.Advice = "Look at the network between " + c.nameWithHost(ends[0]) + " and " + c.nameWithHost(ends[1]) +
+		": cables, ports, a firewall that lets one way through only."
+	return &f, nil // both ends gave up for it
+}
+
+// nameWithHost is a node with its host, if that is known.
+func (c *Core) nameWithHost(name string) string {
+	if n := c.nodes[name]; n != nil && n.host != "" {
+		return name + " on " + n.host
+	}
+	return name
+}
+
+// witnesses are those who miss a component: nodes, the scheduler or the control.
+func witnesses(edges []Observation, name string) (by []string) {
+	for _, x := range edges {
+		who := x.ReportedBy
+		if who == "" {
+			who = strings.TrimPrefix(x.Evidence, "seen by ")
+		}
+		if x.Component == name && !slices.Contains(by, who) {
+			by = append(by, who)
+		}
+	}
+	slices.Sort(by)
+	return by
+}
+
+// joinNames is names for people: n0, n1 and n2.
+func joinNames(names []string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+}
+
+// Sentence tells a fault to people: who, what, and who followed.
+func (f *Fault) Sentence() string {
+	s := f.Component + ": " + f.What
+	if len(f.Followed) > 0 {
+		s += fmt.Sprintf("; %s gave up for that", joinNames(f.Followed))
+	}
+	return s
+}

@@ -1,0 +1,135 @@
+package nodes
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+
+	"ringlet/ecs/partition/fault"
+	"ringlet/node/certs"
+	"ringlet/node/cluster"
+	"ringlet/node/config"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
+)
+
+// Connect connects to the node services of these members, which are in the order of ranks, speaks with each and begins to
+// watch it. Where some do not answer before ctx ends, or refuse, Unmet tells which.
+func (c *Crew) Connect(ctx context.Context, members []cluster.Member) error {
+	for rank, role := range c.cfg.Roles() {
+		m := members[rank]
+		err := c.dial(&nodev1.Member{
+			Name:        m.Name,
+			Rank:        uint32(rank),
+			QuicAddress: m.Meta.QUICAddr,
+			GrpcAddress: m.Meta.GRPCAddr,
+			Readout:     role.RU != config.None,
+			RuIndex:     uint32(max(0, role.RU)),
+			Builder:     role.BU != config.None,
+			BuIndex:     uint32(max(0, role.BU)),
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if err := c.awaitAnswers(ctx); err != nil {
+		return err
+	}
+	c.watch()
+	return nil
+}
+
+// UnreachableNodes are the nodes that Meet or Rejoin did not come to speak with, and why, for each.
+func UnreachableNodes(err error) map[string]string {
+	unreachable := map[string]string{}
+	var several interface{ Unwrap() []error }
+	if !errors.As(err, &several) {
+		return unreachable
+	}
+	for _, one := range several.Unwrap() {
+		var known *fault.Error
+		if errors.As(one, &known) {
+			unreachable[known.Component] = known.What
+		}
+	}
+	return unreachable
+}
+
+// dial connects to the service of a node and makes it the next of the crew.
+func (c *Crew) dial(m *nodev1.Member) error {
+	n, err := c.newMember(m)
+	if err != nil {
+		return err
+	}
+	c.nodes = append(c.nodes, n)
+	return nil
+}
+
+// newMember connects to the service of a node.
+func (c *Crew) newMember(m *nodev1.Member) (*member, error) {
+	to, err := c.dialService(m)
+	if err != nil {
+		return nil, err
+	}
+	conn := newSwapConn(to)
+	return &member{
+		name:       m.GetName(),
+		conn:       conn,
+		client:     nodev1.NewNodeClient(conn),
+		firstEntry: m,
+		term:       termMessage(c.opts.Term),
+		faults:     c.faults,
+	}, nil
+}
+
+// dialService makes a connection to the service of a node.
+func (c *Crew) dialService(m *nodev1.Member) (*grpc.ClientConn, error) {
+	creds := c.opts.Identity.ClientCredentials(m.GetName(), c.opts.Log)
+	conn, err := grpc.NewClient(m.GetGrpcAddress(), append(c.opts.dialOptions(), grpc.WithTransportCredentials(creds))...)
+	if err != nil {
+		return nil, fmt.Errorf("node service of %s at %s: %w", m.GetName(), m.GetGrpcAddress(), err)
+	}
+	return conn, nil
+}
+
+// awaitAnswers speaks with every node for the first time, so that one that must not be spoken with is found and named at once.
+func (c *Crew) awaitAnswers(ctx context.Context) error {
+	return c.forEach(func(n *member) error {
+		err := n.awaitAnswer(ctx)
+		n.unresponsive.Store(err != nil)
+		return err
+	})
+}
+
+// awaitAnswer tries until the node answers; a refusal, by either side, ends it.
+func (m *member) awaitAnswer(ctx context.Context) error {
+	for {
+		rep, err := m.client.Report(ctx, &nodev1.ReportRequest{Term: m.term})
+		if err == nil {
+			m.storeReport(rep)
+			return nil
+		}
+		if fenced := tagnet.Fenced(err); fenced != nil {
+			return m.unreachableError(" refuses this control: " + fenced.Error())
+		}
+		if why := untrusted(err); why != nil {
+			return m.unreachableError(": " + why.Error())
+		}
+		select {
+		case <-ctx.Done():
+			words := status.Convert(err).Message()
+			return m.unreachableError(" does not answer: " + cmp.Or(certs.Unanswered(words), words))
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func (m *member) unreachableError(why string) error {
+	return &fault.Error{Fault: fault.SeenByControl(m.name, fault.SubsystemNodeService,
+		"its node service at "+m.entry().GetGrpcAddress()+why)}
+}

@@ -1,0 +1,157 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"ringlet/ecs/partition/nodes"
+	"ringlet/node/config"
+	"ringlet/node/fsm"
+)
+
+// Hooks are told how a single run goes. Each may be nil.
+type Hooks struct {
+	Began    func()               // the run has begun
+	Progress func(nodes.Progress) // about twice a second from then on
+}
+
+// singleRunUser is who asks for the steps of a single run.
+const singleRunUser = "run"
+
+// RunOnce takes the nodes through one run and puts them to rest, for a partition that was just made and ends after it.
+// What is wrong with the configuration, the input or the output is an error without a report; a run that ended by a
+// fault, even before it began, has a report with its cause. A context that ends ends the run in good order.
+func (p *Partition) RunOnce(ctx context.Context, cfg config.Config, hooks Hooks) (*nodes.Report, error) {
+	if p.cfg.Spawner != nil {
+		defer p.cfg.Spawner.Stop()
+	}
+	defer p.dismissNodes()
+	if err := nodes.Prepare(ctx, &cfg, p.cfg.Inputs); err != nil {
+		return nil, err
+	}
+	cfg.Recovery = config.Default().Recovery
+	p.update(func(s *partitionState) {
+		s.pendingCommand = pendingCommand{configuration: cfg, prepared: true, user: singleRunUser}
+	})
+	if err := p.runner.Command(ctx, fsm.Load); err != nil {
+		return p.reportNeverBegan(ctx, err, "before the run began")
+	}
+	if err := p.assignNumber(ctx); err != nil {
+		return nil, fmt.Errorf("the output cannot be written: %w", err)
+	}
+	for _, c := range []fsm.Command{fsm.Configure, fsm.Start} {
+		if err := p.runner.Command(ctx, c); err != nil && !p.startSuperseded(err) {
+			return p.reportNeverBegan(ctx, err, "before the run began")
+		}
+	}
+	if hooks.Began != nil {
+		hooks.Began()
+	}
+	report := p.awaitClosed(ctx, hooks.Progress)
+	if p.cfg.Spawner != nil && report.Recorded.Incomplete() {
+		p.cfg.Spawner.Stop()
+		p.currentState().endedRun.CloseWithoutNodes(report)
+		crew := p.currentState().crew
+		p.update(func(s *partitionState) { s.crew = nil })
+		crew.Release() // nobody is there any more to be put to rest
+	}
+	return report, nil
+}
+
+// startSuperseded tells that a start was not heard to have ended since the run has ended meanwhile, such as one whose first
+// record is bad: that run has a report of its own.
+func (p *Partition) startSuperseded(err error) bool {
+	var by *fsm.SupersededError
+	now := p.currentState()
+	return errors.As(err, &by) && by.Command == fsm.Start && by.By == fsm.Stop && now.pendingCommand.end != "" &&
+		(now.run != nil || now.lastReport != nil)
+}
+
+// assignNumber asks the nodes whether they can write the output, and settles the number of the run: the one that is asked
+// for, or the one after the last that the output holds.
+func (p *Partition) assignNumber(ctx context.Context) error {
+	crew := p.currentState().crew
+	cfg := crew.Configuration()
+	last, short, err := crew.CheckOutput(ctx, cfg.RunNumber)
+	if err != nil {
+		return err
+	}
+	for _, what := range short {
+		p.log.Warn("there is little room for the output", "what", what)
+	}
+	if cfg.RunNumber == 0 {
+		cfg.RunNumber = last + 1
+	}
+	p.update(func(s *partitionState) {
+		l := *s.loadedConfig
+		l.cfg.RunNumber = cfg.RunNumber
+		s.loadedConfig, s.outputCheck = &l, outputCheck{crew, cfg.RunNumber - 1}
+	})
+	return p.cfg.Store.RaiseNextNumber(cfg.RunNumber)
+}
+
+// reportNeverBegan is how a run ends that did not begin: by what was given to it, by a fault, or because it was interrupted.
+func (p *Partition) reportNeverBegan(ctx context.Context, err error, while string) (*nodes.Report, error) {
+	if ctx.Err() != nil {
+		_ = p.runner.Close() // it gives up what is under way
+	}
+	now := p.currentState()
+	crew, report, failed, cfg := now.crew, now.lastReport, now.lastFailure, now.pendingCommand.configuration
+	if l := now.loadedConfig; l != nil {
+		cfg = l.cfg
+	}
+	var invalid *config.InvalidError
+	switch {
+	case report != nil: // it had a number
+		return report, nil
+	case ctx.Err() == nil && errors.As(failed, &invalid):
+		return nil, failed
+	case crew == nil:
+		crew = nodes.NewCrew(nodes.Options{Version: p.cfg.Version, Log: p.log}, cfg)
+	}
+	if failed != nil {
+		err = failed
+	}
+	report, _ = crew.NewRun(cfg.RunNumber).NeverBegan(ctx, err, while)
+	return report, nil
+}
+
+// awaitClosed waits until the run is over and its accounts are closed.
+func (p *Partition) awaitClosed(ctx context.Context, progress func(nodes.Progress)) *nodes.Report {
+	tick := time.NewTicker(snapshotInterval)
+	defer tick.Stop()
+	done := ctx.Done()
+	run := p.currentState().run
+	for {
+		now := p.currentState()
+		if now.lastReport != nil {
+			return now.lastReport
+		}
+		select {
+		case <-now.nextClosed:
+		case <-done:
+			done = nil
+			if run != nil {
+				p.endRun(run, nodes.EndInterrupted)
+			}
+		case <-tick.C:
+			if progress != nil && run != nil {
+				progress(run.Progress())
+			}
+		}
+	}
+}
+
+// dismissNodes puts the nodes to rest and lets them go.
+func (p *Partition) dismissNodes() {
+	crew := p.currentState().crew
+	p.update(func(s *partitionState) { s.crew = nil })
+	if err := p.Close(); err != nil {
+		p.log.Warn("the run control did not end in good order", "err", err)
+	}
+	if crew != nil {
+		crew.Dismiss()
+	}
+}
