@@ -17,9 +17,9 @@ import (
 // refusals counts the calls of the node service that were refused for who made them, and tells the log of them once
 // in a while.
 type refusals struct {
-	strangers atomic.Uint64 // by a certificate that is not the control's
-	fenced    atomic.Uint64 // by a control whose term is over
-	repeats   connlimit.LogLimiter
+	strangers  atomic.Uint64 // by a certificate that is not the control's
+	fenced     atomic.Uint64 // by a control whose term is over
+	logLimiter connlimit.LogLimiter
 }
 
 // admit lets in the control whose term it is, and nobody else. What it returns is closed when a control with a higher
@@ -31,7 +31,7 @@ func (n *process) admit(ctx context.Context, method string, term *nodev1.Term) (
 	risen, err = n.fence.Admit(tagnet.Term{Number: term.GetNumber(), Holder: term.GetHolder()})
 	if fenced := tagnet.Fenced(err); fenced != nil {
 		n.refusals.fenced.Add(1)
-		n.tellRefused(method, err)
+		n.logRefused(method, err)
 		return nil, fenced.Status()
 	}
 	return risen, err
@@ -39,18 +39,18 @@ func (n *process) admit(ctx context.Context, method string, term *nodev1.Term) (
 
 // admitAnyTerm lets the control in for what changes nothing.
 func (n *process) admitAnyTerm(ctx context.Context, method string) error {
-	err := byControl(ctx)
+	err := requireControl(ctx)
 	if err == nil {
 		return nil
 	}
 	n.refusals.strangers.Add(1)
-	n.tellRefused(method, err)
+	n.logRefused(method, err)
 	return status.Error(codes.PermissionDenied, err.Error())
 }
 
-func (n *process) tellRefused(method string, why error) {
-	if untold, yes := n.refusals.repeats.Allow(method, time.Now()); yes {
-		n.log.Warn("the node refused a call", "method", method, "why", why, "unreported", untold)
+func (n *process) logRefused(method string, why error) {
+	if unreported, yes := n.refusals.logLimiter.Allow(method, time.Now()); yes {
+		n.log.Warn("the node refused a call", "method", method, "why", why, "unreported", unreported)
 	}
 }
 
@@ -61,9 +61,9 @@ func (n *process) checkStart(req *nodev1.CommandRequest) error {
 	if s == nil {
 		return nil // the state machine says so
 	}
-	if has, asked := s.view.GetNumber(), req.GetView().GetNumber(); has != asked {
+	if configured, requested := s.view.GetNumber(), req.GetView().GetNumber(); configured != requested {
 		return status.Errorf(codes.FailedPrecondition,
-			"%s is configured for view %d and cannot start in view %d: configure it for that", n.cfg.Name, has, asked)
+			"%s is configured for view %d and cannot start in view %d: configure it for that", n.cfg.Name, configured, requested)
 	}
 	name := req.GetTagnetName()
 	if name == "" {
@@ -78,8 +78,8 @@ func (n *process) checkStart(req *nodev1.CommandRequest) error {
 		fmt.Sprintf("the scheduler is said to live on %s, which has no place in view %d", name, s.view.GetNumber()))
 }
 
-// term adds the term that a node obeys, for its report.
-func (n *process) term(r *nodev1.Report) {
+// addTerm adds the term that a node obeys, for its report.
+func (n *process) addTerm(r *nodev1.Report) {
 	term, since := n.fence.Term()
 	if term.Number > 0 {
 		r.Term, r.TermSinceUs = &nodev1.Term{Number: term.Number, Holder: term.Holder}, since.UnixMicro()

@@ -34,9 +34,9 @@ func first(s receiver, m any, err error) error {
 	return err
 }
 
-// asks are all methods that a node or a control serves to other members. Each speaks for the name that it is given,
+// memberCalls are all methods that a node or a control serves to other members. Each speaks for the name that it is given,
 // and is in order but for that.
-func (p *pair) asks(name string, scope tagnet.Scope) map[string]func(context.Context, *grpc.ClientConn) error {
+func (p *pair) memberCalls(name string, scope tagnet.Scope) map[string]func(context.Context, *grpc.ClientConn) error {
 	sc := &tagnetv1.Scope{
 		Protocol:     6,
 		Run:          scope.Run,
@@ -149,8 +149,8 @@ func TestNobodySpeaksForAnother(t *testing.T) {
 		{"control called n0", "n0", []verdicts{byControl, commands}},
 	} {
 		c := testConfig(t, "")
-		sc, _ := p.seated(c)
-		p.ask(tt.who+" for "+tt.speaksFor+" at a node", p.connectAs(ids[tt.who], 0), p.asks(tt.speaksFor, sc),
+		sc, _ := p.hostScheduler(c)
+		p.checkCalls(tt.who+" for "+tt.speaksFor+" at a node", p.connectAs(ids[tt.who], 0), p.memberCalls(tt.speaksFor, sc),
 			func(method string) codes.Code {
 				return verdict(method, refused, tt.may)
 			})
@@ -160,7 +160,7 @@ func TestNobodySpeaksForAnother(t *testing.T) {
 		_, address := p.scheduler(c)
 		sc.View = p.number
 		conn := p.dialAs(ids[tt.who], address, ControlName)
-		p.ask(tt.who+" for "+tt.speaksFor+" at the control", conn, p.asks(tt.speaksFor, sc), func(method string) codes.Code {
+		p.checkCalls(tt.who+" for "+tt.speaksFor+" at the control", conn, p.memberCalls(tt.speaksFor, sc), func(method string) codes.Code {
 			switch method {
 			case "Command", "Watch", "Report", "Profile", "Tap":
 				return unserved
@@ -169,8 +169,8 @@ func TestNobodySpeaksForAnother(t *testing.T) {
 		})
 	}
 	for _, person := range []string{"viewer", "operator"} { // they do not come to speak with a member at all
-		sc, _ := p.seated(testConfig(t, ""))
-		p.ask(person, p.connectAs(ids[person], 0), p.asks(ids[person].Name, sc),
+		sc, _ := p.hostScheduler(testConfig(t, ""))
+		p.checkCalls(person, p.connectAs(ids[person], 0), p.memberCalls(ids[person].Name, sc),
 			func(string) codes.Code { return codes.Unavailable })
 		if err := tagnet.End(p.ctx, p.conns[0], sc); err != nil {
 			t.Fatal(err)
@@ -190,8 +190,8 @@ func verdict(method string, otherwise codes.Code, may []map[string]codes.Code) c
 	return otherwise
 }
 
-// ask makes every call and compares the code of its error. OK means that the caller was not refused for who it is.
-func (p *pair) ask(who string, conn *grpc.ClientConn, asks map[string]func(context.Context, *grpc.ClientConn) error,
+// checkCalls makes every call and compares the code of its error. OK means that the caller was not refused for who it is.
+func (p *pair) checkCalls(who string, conn *grpc.ClientConn, calls map[string]func(context.Context, *grpc.ClientConn) error,
 	want func(method string) codes.Code) {
 	p.t.Helper()
 	for _, method := range []string{
@@ -199,7 +199,7 @@ func (p *pair) ask(who string, conn *grpc.ClientConn, asks map[string]func(conte
 		"End",
 	} {
 		ctx, cancel := context.WithTimeout(p.ctx, patiently.Long)
-		err := asks[method](ctx, conn)
+		err := calls[method](ctx, conn)
 		cancel()
 		got, want := status.Code(err), want(method)
 		if want == codes.OK && got != codes.PermissionDenied && got != codes.Unauthenticated && got != codes.Unimplemented &&
@@ -258,5 +258,5 @@ func nameSeenBy(t *testing.T, server, client *certs.Identity) (string, error) {
 	if err := patiently.Receive(t, done); err != nil {
 		t.Fatal(err)
 	}
-	return peerName(listener.ConnectionState())
+	return linkPeerName(listener.ConnectionState())
 }

@@ -32,14 +32,14 @@ const (
 // scheduler, and function calls as the network. It holds that every MEP is built and that the accounts of all balance.
 func TestUnitsAgree(t *testing.T) {
 	for _, kind := range []barrier.Kind{barrier.None, barrier.Tournament, barrier.Dissemination} {
-		for _, standing := range []bool{false, true} {
+		for _, preGranted := range []bool{false, true} {
 			for _, packing := range []int{1, 4} {
 				for _, rus := range []int{1, 2, 3, 5} {
 					for _, bus := range []int{1, 2, 3, 5} {
 						slack := (rus + bus + packing) % readoutunit.Phases(rus, bus)
-						name := fmt.Sprintf("%s/standing %v/packing %d/%d to %d/slack %d", kind, standing, packing, rus, bus, slack)
+						name := fmt.Sprintf("%s/pre-granted %v/packing %d/%d to %d/slack %d", kind, preGranted, packing, rus, bus, slack)
 						t.Run(name, func(t *testing.T) {
-							s := newSystem(t, barred{kind, slack}, nil, standing, packing, rus, bus)
+							s := newSystem(t, barred{kind, slack}, nil, preGranted, packing, rus, bus)
 							s.run()
 							s.check()
 						})
@@ -78,7 +78,7 @@ type barred struct {
 	slack int
 }
 
-func newSystem(t *testing.T, by barred, pull *builderunit.Pull, standing bool, packing, rus, bus int) *system {
+func newSystem(t *testing.T, by barred, pull *builderunit.Pull, preGranted bool, packing, rus, bus int) *system {
 	s := &system{
 		t:       t,
 		pull:    pull,
@@ -93,7 +93,7 @@ func newSystem(t *testing.T, by barred, pull *builderunit.Pull, standing bool, p
 		counts = append(counts, 1+2*ru%3) // 1, 3, 2, 1, 3
 	}
 	s.division = placing.NewDivision(counts...)
-	if standing {
+	if preGranted {
 		s.layout = s.layOut()
 	}
 	cfg := tagnet.Config{Slots: slots, Packing: packing}
@@ -136,7 +136,7 @@ func (s *system) generator(ru int) source.GeneratorConfig {
 func (s *system) layOut() *placing.Layout {
 	c := config.Default()
 	c.RUs, c.BUs, c.Packing, c.FragmentSize, c.Events, c.Seed = s.rus, s.bus, s.packing, 100, events, 5
-	c.Divide(s.division)
+	c.SetDivision(s.division)
 	if err := c.Complete(); err != nil {
 		s.t.Fatal(err)
 	}
@@ -149,9 +149,9 @@ func (s *system) layOut() *placing.Layout {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		if _, room := l.PartRange(ru); room != placing.PartSize(s.division.Count(ru), src.MaxBlock()) || c.Standing() == nil {
-			s.t.Errorf("readout unit %d has a window of %d bytes for blocks of %d, standing %v", ru, room, src.MaxBlock(),
-				c.Standing() != nil)
+		if _, windowSize := l.PartRange(ru); windowSize != placing.PartSize(s.division.Count(ru), src.MaxBlock()) || c.PreGrantedLayout() == nil {
+			s.t.Errorf("readout unit %d has a window of %d bytes for blocks of %d, pre-granted %v", ru, windowSize, src.MaxBlock(),
+				c.PreGrantedLayout() != nil)
 		}
 	}
 	return l
@@ -240,8 +240,8 @@ func (s *system) addReadout(ru int, by barred) {
 		Free:      by.kind == barrier.None,
 		Fail:      func(err error) { s.failed <- err },
 	}
-	room := placing.PartSize(s.division.Count(ru), src.MaxBlock())
-	if cfg.Retention, err = readoutunit.NewRetention(make([]byte, (2*slots*s.bus+2)*room), room); err != nil {
+	blockSize := placing.PartSize(s.division.Count(ru), src.MaxBlock())
+	if cfg.Retention, err = readoutunit.NewRetention(make([]byte, (2*slots*s.bus+2)*blockSize), blockSize); err != nil {
 		s.t.Fatal(err)
 	}
 	shift := readoutunit.NewShift(ru, readoutunit.SeatsInOrder(s.rus, s.bus), s.bus, slots, !cfg.Free)
@@ -257,85 +257,85 @@ func (s *system) addReadout(ru int, by barred) {
 	unit.Start()
 }
 
-// network is the road from one rank: what is sent arrives before the call returns.
+// network is the route from one rank: what is sent arrives before the call returns.
 type network struct {
-	s    *system
+	sys  *system
 	rank int
 }
 
 func (n network) Signal(to int, payload []byte) error {
 	switch placing.Kind(payload[0]) {
 	case placing.KindGrant:
-		return n.s.units[to].HandleGrant(n.rank, payload)
+		return n.sys.units[to].HandleGrant(n.rank, payload)
 	case placing.KindPreGrants:
-		return n.s.units[to].HandlePreGrants(n.rank, payload)
+		return n.sys.units[to].HandlePreGrants(n.rank, payload)
 	case placing.KindWindowRequest:
-		return n.s.builders[to-n.s.rus].AnswerWindowRequest(n.rank, payload)
+		return n.sys.builders[to-n.sys.rus].AnswerWindowRequest(n.rank, payload)
 	}
-	return n.s.builders[to-n.s.rus].Announce(n.rank, payload)
+	return n.sys.builders[to-n.sys.rus].Announce(n.rank, payload)
 }
 
 func (n network) WriteMany(to int, pieces []link.Piece, cookie uint64) error {
-	bu := to - n.s.rus
+	bu := to - n.sys.rus
 	var ps []transport.Placement
 	for _, p := range pieces {
-		dst, v := n.s.tables[bu].Acquire(shmem.Peer(n.rank), p.Ref, 0, uint32(len(p.Data)), shmem.AccessNwrite)
+		dst, v := n.sys.tables[bu].Acquire(shmem.Peer(n.rank), p.Ref, 0, uint32(len(p.Data)), shmem.AccessNwrite)
 		if v != 0 {
 			return fmt.Errorf("rank %d may not write to rank %d: %s", n.rank, to, v)
 		}
 		copy(dst, p.Data)
-		n.s.tables[bu].Release(p.Ref)
+		n.sys.tables[bu].Release(p.Ref)
 		ps = append(ps, transport.Placement{Ref: p.Ref, Imm: p.Imm, Length: uint32(len(p.Data))})
 	}
-	n.s.builders[bu].PlacedMany(n.rank, ps)
-	n.s.units[n.rank].HandleCompletion(to, cookie, nil)
+	n.sys.builders[bu].PlacedMany(n.rank, ps)
+	n.sys.units[n.rank].HandleCompletion(to, cookie, nil)
 	return nil
 }
 
 func (n network) RelocateWrite(int, uint64, func(int) []byte) bool { return false }
 
 func (n network) Write(to int, w link.Write) error {
-	bu := to - n.s.rus
-	dst, v := n.s.tables[bu].Acquire(shmem.Peer(n.rank), w.Ref, w.Offset, uint32(len(w.Data)), shmem.AccessNwrite)
+	bu := to - n.sys.rus
+	dst, v := n.sys.tables[bu].Acquire(shmem.Peer(n.rank), w.Ref, w.Offset, uint32(len(w.Data)), shmem.AccessNwrite)
 	if v != 0 {
 		return fmt.Errorf("rank %d may not write to rank %d: %s", n.rank, to, v)
 	}
 	copy(dst, w.Data)
-	n.s.tables[bu].Release(w.Ref)
-	n.s.builders[bu].Placed(n.rank, transport.Placement{Ref: w.Ref, Imm: w.Imm, Length: uint32(len(w.Data))})
-	n.s.units[n.rank].HandleCompletion(to, w.Cookie, nil)
+	n.sys.tables[bu].Release(w.Ref)
+	n.sys.builders[bu].Placed(n.rank, transport.Placement{Ref: w.Ref, Imm: w.Imm, Length: uint32(len(w.Data))})
+	n.sys.units[n.rank].HandleCompletion(to, w.Cookie, nil)
 	return nil
 }
 
 // neighbours carries barrier messages.
 type neighbours struct {
-	s  *system
-	ru int
+	sys *system
+	ru  int
 }
 
 func (n neighbours) Signal(to int, payload []byte) error {
-	return n.s.barriers[to].Deliver(n.ru, payload)
+	return n.sys.barriers[to].Deliver(n.ru, payload)
 }
 
 // scheduler is TagNet's core behind a mutex, as one readout unit sees it.
 type scheduler struct {
-	s  *system
-	ru int
+	sys *system
+	ru  int
 }
 
 func (c scheduler) Update(u tagnet.Update) error {
-	c.s.mu.Lock()
-	defer c.s.mu.Unlock()
-	if err := c.s.core.ApplyUpdate(c.ru, u); err != nil {
+	c.sys.mu.Lock()
+	defer c.sys.mu.Unlock()
+	if err := c.sys.core.ApplyUpdate(c.ru, u); err != nil {
 		return err
 	}
-	c.s.pump()
+	c.sys.pump()
 	return nil
 }
 
 func (c scheduler) Next(ctx context.Context) (tagnet.Tokens, error) {
 	select {
-	case t, ok := <-c.s.tokens[c.ru]:
+	case t, ok := <-c.sys.tokens[c.ru]:
 		if !ok {
 			return t, io.EOF
 		}
@@ -346,14 +346,14 @@ func (c scheduler) Next(ctx context.Context) (tagnet.Tokens, error) {
 }
 
 func (c scheduler) ConfirmExclusion(exclusion uint64) error {
-	c.s.mu.Lock()
-	defer c.s.mu.Unlock()
-	return c.s.core.ConfirmExclusion(c.ru, exclusion)
+	c.sys.mu.Lock()
+	defer c.sys.mu.Unlock()
+	return c.sys.core.ConfirmExclusion(c.ru, exclusion)
 }
 
 func (c scheduler) TryNext() (tagnet.Tokens, bool) {
 	select {
-	case t, ok := <-c.s.tokens[c.ru]:
+	case t, ok := <-c.sys.tokens[c.ru]:
 		return t, ok
 	default:
 		return tagnet.Tokens{}, false
@@ -386,10 +386,10 @@ func (s *system) pump() {
 	if held := s.core.HeldUp(); s.batch.Len() > 0 || s.core.Released() != s.released || !slices.Equal(held, s.held) {
 		s.released, s.held = s.core.Released(), slices.Clone(held)
 		for _, c := range s.tokens {
-			own := s.batch
-			own.MEPs, own.Slots = slices.Clone(own.MEPs), slices.Clone(own.Slots)
+			batch := s.batch
+			batch.MEPs, batch.Slots = slices.Clone(batch.MEPs), slices.Clone(batch.Slots)
 			c <- tagnet.Tokens{
-				Batch:    own,
+				Batch:    batch,
 				Released: s.released,
 				HeldUp:   s.held,
 				State:    s.core.State(),

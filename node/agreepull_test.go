@@ -12,13 +12,13 @@ import (
 // TestUnitsThatPullAgree is TestUnitsAgree where the builder units ask for what they want, with and without a region of
 // interest.
 func TestUnitsThatPullAgree(t *testing.T) {
-	for _, interest := range [][]int{nil, {0}} {
+	for _, roi := range [][]int{nil, {0}} {
 		for _, credit := range []int{1, 3} {
 			for _, rus := range []int{2, 5} {
 				for _, bus := range []int{1, 3} {
-					t.Run(fmt.Sprintf("interest %v/credit %d/%d to %d", interest, credit, rus, bus), func(t *testing.T) {
+					t.Run(fmt.Sprintf("interest %v/credit %d/%d to %d", roi, credit, rus, bus), func(t *testing.T) {
 						s := newSystem(t, barred{kind: barrier.None},
-							&builderunit.Pull{Credit: credit, Group: slots, RegionUnits: interest}, false, 4,
+							&builderunit.Pull{Credit: credit, Group: slots, RegionUnits: roi}, false, 4,
 							rus, bus)
 						s.run()
 						s.checkPulled()

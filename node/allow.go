@@ -27,8 +27,8 @@ const (
 	allowSecret = "secret"
 )
 
-// localKinds are the kinds of sources of which nothing is allowed unless a rule says so.
-func localKinds() (rows []source.Row) {
+// localSourceKinds are the kinds of sources of which nothing is allowed unless a rule says so.
+func localSourceKinds() (rows []source.Row) {
 	return slices.DeleteFunc(slices.Clone(source.Choices()), func(r source.Row) bool { return r.Feed == nil || r.Network })
 }
 
@@ -37,7 +37,7 @@ func localKinds() (rows []source.Row) {
 // unless dir is the root, and where none is of secrets, those below keys.
 func ParseAllowed(rules []string, dir, keys string) (*Allowed, error) {
 	a := &Allowed{map[string][]string{}}
-	rows := append(localKinds(), source.Row{Kind: registry.Kind{Name: allowOutput}},
+	rows := append(localSourceKinds(), source.Row{Kind: registry.Kind{Name: allowOutput}},
 		source.Row{Kind: registry.Kind{Name: allowSecret}})
 	for _, rule := range rules {
 		kind, what, colon := strings.Cut(rule, ":")
@@ -79,43 +79,43 @@ func (a *Allowed) permits(kind, path string) bool {
 
 // Check says why a node with a seat may not have what a configuration uses of its host: a sentence that names the host
 // and the flag that would allow it. The configuration is complete.
-func (a *Allowed) Check(cfg *config.Config, seat *nodev1.Member) error {
+func (a *Allowed) Check(cfg *config.Config, member *nodev1.Member) error {
 	if a == nil {
 		return nil
 	}
-	if seat.GetReadout() && cfg.Live() {
+	if member.GetReadout() && cfg.Live() {
 		list, err := source.ParseInputs(cfg.Input)
 		if err != nil {
 			return err
 		}
 		division := cfg.Division()
 		for id, in := range list {
-			if division.UnitOf(id) != int(seat.GetRuIndex()) {
+			if division.UnitOf(id) != int(member.GetRuIndex()) {
 				continue
 			}
-			if !a.input(in) {
-				return refusedHere("input", in.Name, in.Kind.Name)
+			if !a.permitsInput(in) {
+				return notAllowedError("input", in.Name, in.Kind.Name)
 			}
-			if err := a.secret(in.Address); in.Kind.Network && err != nil {
+			if err := a.checkSecret(in.Address); in.Kind.Network && err != nil {
 				return err
 			}
 		}
 	}
-	if seat.GetName() == cfg.DecisionNode {
+	if member.GetName() == cfg.DecisionNode {
 		for _, outlet := range cfg.DecisionOutlets() {
-			if err := a.secret(outlet.At); err != nil {
+			if err := a.checkSecret(outlet.At); err != nil {
 				return err
 			}
 		}
 	}
-	if seat.GetBuilder() {
-		return a.Files(cfg)
+	if member.GetBuilder() {
+		return a.CheckFiles(cfg)
 	}
 	return nil
 }
 
-// Files says why the files of a configuration's outputs may not be where they are to be.
-func (a *Allowed) Files(cfg *config.Config) error {
+// CheckFiles says why the files of a configuration's outputs may not be where they are to be.
+func (a *Allowed) CheckFiles(cfg *config.Config) error {
 	if a == nil {
 		return nil
 	}
@@ -128,28 +128,28 @@ func (a *Allowed) Files(cfg *config.Config) error {
 			path = filepath.Dir(path)
 		}
 		if !a.permits(allowOutput, path) {
-			return refusedHere("output", one.Output, allowOutput+":"+path)
+			return notAllowedError("output", one.Output, allowOutput+":"+path)
 		}
 	}
 	return nil
 }
 
-// secret says why the file of the secret behind an address may not be read, if there is one.
-func (a *Allowed) secret(address string) error {
+// checkSecret says why the file of the secret behind an address may not be read, if there is one.
+func (a *Allowed) checkSecret(address string) error {
 	_, file, _ := secret.SplitAddress(address) // what is wrong with it its kind says
 	if file == "" {
 		return nil
 	}
 	path, err := filepath.Abs(file)
 	if err == nil && !a.permits(allowSecret, path) {
-		err = refusedHere("secret", file, allowSecret+":"+filepath.Dir(path))
+		err = notAllowedError("secret", file, allowSecret+":"+filepath.Dir(path))
 	}
 	return err
 }
 
-// input tells whether a live source is allowed. Of a program, where only some are, the command must be of plain words:
+// permitsInput tells whether a live source is allowed. Of a program, where only some are, the command must be of plain words:
 // it is a shell that runs it.
-func (a *Allowed) input(in source.Input) bool {
+func (a *Allowed) permitsInput(in source.Input) bool {
 	switch {
 	case in.Kind.Network:
 		return true
@@ -157,7 +157,7 @@ func (a *Allowed) input(in source.Input) bool {
 		return true
 	case in.Kind.FreeText:
 		words := strings.Fields(in.Address)
-		if strings.ContainsFunc(in.Address, special) || len(words) == 0 || !filepath.IsAbs(words[0]) {
+		if strings.ContainsFunc(in.Address, isShellSpecial) || len(words) == 0 || !filepath.IsAbs(words[0]) {
 			return false
 		}
 		return a.permits(in.Kind.Name, words[0])
@@ -168,22 +168,22 @@ func (a *Allowed) input(in source.Input) bool {
 	return err == nil && a.permits(in.Kind.Name, path)
 }
 
-// special tells of a character that may mean something to a shell.
-func special(r rune) bool {
+// isShellSpecial tells of a character that may mean something to a shell.
+func isShellSpecial(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(" /._-+=:,@%", r)
 }
 
-// mostNamed is how many bytes of an input are shown to whoever gave it.
-const mostNamed = 200
+// maxShownInput is how many bytes of an input are shown to whoever gave it.
+const maxShownInput = 200
 
-// refusedHere is what a node answers to what its host does not allow.
-func refusedHere(setting, what, rule string) error {
+// notAllowedError is what a node answers to what its host does not allow.
+func notAllowedError(setting, what, rule string) error {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "of this node"
 	}
-	if len(what) > mostNamed {
-		what = strings.ToValidUTF8(what[:mostNamed], "") + "…"
+	if len(what) > maxShownInput {
+		what = strings.ToValidUTF8(what[:maxShownInput], "") + "…"
 	}
 	return fmt.Errorf("%s %q is not allowed on host %s: whoever starts ringlet node there must allow it with --allow %s",
 		setting, what, host, rule)

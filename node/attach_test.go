@@ -35,9 +35,9 @@ func TestABuilderIsInItsPlaceBeforeItAttaches(t *testing.T) {
 		slots:   slots,
 		ruRanks: []int{0},
 	}
-	asked := false
+	called := false
 	attach := func(name string) (tagnet.Scope, []grpc.DialOption) {
-		asked = true
+		called = true
 		if s.bu.Load() == nil {
 			t.Error("the builder attaches before it can take announcements")
 		}
@@ -46,8 +46,8 @@ func TestABuilderIsInItsPlaceBeforeItAttaches(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // nobody is there to attach to
 	if err := s.startBuilder(ctx, &nodev1.CommandRequest{Run: 1, TagnetAddress: "127.0.0.1:1"}, attach); err == nil ||
-		!asked {
-		t.Errorf("attached to nobody: error %v, asked %v", err, asked)
+		!called {
+		t.Errorf("attached to nobody: error %v, asked %v", err, called)
 	}
 	if err := s.bu.Load().Close(); err != nil {
 		t.Error(err)

@@ -28,40 +28,40 @@ const (
 	CounterLinks = "link.links_"
 	// CounterBadInput says that a readout unit's input ended with a bad record; the status says which.
 	CounterBadInput = "ru.bad_input"
-	// CounterBroken is how many live sources of a readout unit cannot go on, and CounterLetDown says that its input ended
+	// CounterSourcesBroken is how many live sources of a readout unit cannot go on, and CounterInputFailed says that its input ended
 	// for that, or for want of a fragment; the status says why.
-	CounterBroken  = "ru.sources_broken"
-	CounterLetDown = "ru.let_down"
-	// CounterWritten says how many bytes an output has given to its file so far, those that it wrote once more included:
+	CounterSourcesBroken = "ru.sources_broken"
+	CounterInputFailed   = "ru.let_down"
+	// CounterOutputWritten says how many bytes an output has given to its file so far, those that it wrote once more included:
 	// while a run ends it tells a builder unit that still writes from one that is stuck.
-	CounterWritten = "bu.output_written"
+	CounterOutputWritten = "bu.output_written"
 )
 
-// counted has the counters of every package in this process. A package describes its own, see internal/counter: what is
+// allCounters has the counters of every package in this process. A package describes its own, see internal/counter: what is
 // added to one of these structs is in the report, its sums, the metrics, the manual and the columns of a sweep.
-type counted struct {
-	lasting
-	Calls    callCounters              `count:"node."`
-	Readout  *readoutunit.Stats        `count:"ru."` // nil: there is no such unit now, and so below
-	Heard    *decision.ReaderStats     `count:"ru."`
-	Barrier  *barrier.Stats            `count:"barrier."`
-	Builder  *builderunit.BuilderStats `count:"bu."`
-	Feedback *feedbackCounters         `count:"bu."`
-	Output   *sink.Result              `count:"bu."`
-	Segments *sink.SegmentsStats       `count:"bu."`
-	Buffer   *sink.BufferStats         `count:"bu."`
-	Sent     *sink.DatagramStats       `count:"bu."`
-	Streams  *sink.StreamStats         `count:"bu."`
-	Filter   *sink.FilterStats         `count:"bu."`
-	Backlog  *sink.BacklogStats        `count:"bu."`
-	Panel    *external.Stats           `count:"bu."`
-	Results  *decision.OutboxStats     `count:"bu."`
-	Decided  *decision.UnitStats       `count:"dec."`
-	Outlets  *decision.OutletStats     `count:"dec."`
+type allCounters struct {
+	processCounters
+	Calls          callCounters              `count:"node."`
+	Readout        *readoutunit.Stats        `count:"ru."` // nil: there is no such unit now, and so below
+	DecisionReader *decision.ReaderStats     `count:"ru."`
+	Barrier        *barrier.Stats            `count:"barrier."`
+	Builder        *builderunit.BuilderStats `count:"bu."`
+	Feedback       *feedbackCounters         `count:"bu."`
+	Output         *sink.Result              `count:"bu."`
+	Segments       *sink.SegmentsStats       `count:"bu."`
+	Buffer         *sink.BufferStats         `count:"bu."`
+	Datagrams      *sink.DatagramStats       `count:"bu."`
+	Streams        *sink.StreamStats         `count:"bu."`
+	Filter         *sink.FilterStats         `count:"bu."`
+	Backlog        *sink.BacklogStats        `count:"bu."`
+	Panel          *external.Stats           `count:"bu."`
+	Results        *decision.OutboxStats     `count:"bu."`
+	DecisionUnit   *decision.UnitStats       `count:"dec."`
+	Outlets        *decision.OutletStats     `count:"dec."`
 }
 
-// lasting has the counters of what stays from run to run. A report has what they counted since the run began.
-type lasting struct {
+// processCounters has the counters of what stays from run to run. A report has what they counted since the run began.
+type processCounters struct {
 	Link   transport.Stats   `count:"link."`
 	Socket quic.Stats        `count:"socket."`
 	Node   nodeCounters      `count:"node."`
@@ -93,39 +93,39 @@ type callCounters struct {
 }
 
 var (
-	counters  = counter.StructOf(counted{})
-	described = counters.List()
+	counters     = counter.StructOf(allCounters{})
+	descriptions = counters.List()
 )
 
 // Counters describes the counters that the report of a node may have.
-func Counters() counter.List { return described }
+func Counters() counter.List { return descriptions }
 
-// count reads the counters of everything that there is now.
-func (s *session) count() counted {
-	c := counted{lasting: s.countLasting(), Calls: s.node.countCalls()}
+// collectCounters reads the counters of everything that there is now.
+func (s *session) collectCounters() allCounters {
+	c := allCounters{processCounters: s.collectProcessCounters(), Calls: s.node.countCalls()}
 	if ru := s.ru.Load(); ru != nil {
 		c.Readout, c.Barrier = new(ru.Stats()), new(s.barrier.Load().Stats())
 	}
 	if bu := s.bu.Load(); bu != nil {
 		c.Builder = new(bu.Stats())
-		s.countOutput(&c)
+		s.addOutputCounters(&c)
 	}
-	if told := s.told.Load(); told != nil {
-		c.Feedback = &told.feedbackCounters
+	if fb := s.feedback.Load(); fb != nil {
+		c.Feedback = &fb.feedbackCounters
 	}
-	if h := s.deciding.hears.Load(); h != nil {
-		c.Heard = new(h.stats())
+	if h := s.decisions.receiver.Load(); h != nil {
+		c.DecisionReader = new(h.stats())
 	}
-	if sender := s.deciding.sender.Load(); sender != nil {
+	if sender := s.decisions.sender.Load(); sender != nil {
 		c.Results = new(sender.Stats())
 	}
-	if unit := s.deciding.unit.Load(); unit != nil {
-		c.Decided, c.Outlets = new(unit.Stats()), &s.deciding.stats
+	if unit := s.decisions.unit.Load(); unit != nil {
+		c.DecisionUnit, c.Outlets = new(unit.Stats()), &s.decisions.stats
 	}
 	return c
 }
 
-func (s *session) countOutput(c *counted) {
+func (s *session) addOutputCounters(c *allCounters) {
 	s.mu.Lock()
 	result, out := s.output, s.sink
 	s.mu.Unlock()
@@ -140,7 +140,7 @@ func (s *session) countOutput(c *counted) {
 	if several, ok := out.(*sink.Streams); ok {
 		c.Streams = new(several.Stats())
 	}
-	for _, one := range sinksOf(out) {
+	for _, one := range innerSinks(out) {
 		switch one := one.(type) {
 		case *sink.Segments:
 			c.Segments.Add(one.Stats())
@@ -151,18 +151,18 @@ func (s *session) countOutput(c *counted) {
 			c.Buffer = cmp.Or(c.Buffer, &sink.BufferStats{})
 			c.Buffer.Add(one.Stats())
 		case *sink.Datagrams:
-			c.Sent = cmp.Or(c.Sent, &sink.DatagramStats{})
-			c.Sent.Add(one.Stats())
+			c.Datagrams = cmp.Or(c.Datagrams, &sink.DatagramStats{})
+			c.Datagrams.Add(one.Stats())
 		}
 	}
 }
 
-// countLasting counts since links, memory and process are there.
-func (s *session) countLasting() lasting {
-	c := lasting{
+// collectProcessCounters counts since links, memory and process are there.
+func (s *session) collectProcessCounters() processCounters {
+	c := processCounters{
 		Link:   s.endpoint.Stats(),
 		Socket: s.node.network.Stats(),
-		Node:   nodeCounters{sessionCounters: &s.counters, ConnectionsRefused: s.node.door.TurnedAway()},
+		Node:   nodeCounters{sessionCounters: &s.counters, ConnectionsRefused: s.node.serviceListener.TurnedAway()},
 		Table:  s.table.Stats(),
 		States: s.node.runner.Stats(),
 		Tap:    s.node.tap.Stats(),
@@ -189,22 +189,22 @@ func (n *process) countCalls() callCounters {
 // beginCounting makes the counters of what lasts begin with a run.
 func (s *session) beginCounting() {
 	before := map[string]uint64{}
-	counters.Read(before, &counted{lasting: s.countLasting()})
+	counters.Read(before, &allCounters{processCounters: s.collectProcessCounters()})
 	maps.DeleteFunc(before, func(name string, _ uint64) bool {
-		c, _ := described.Find(name)
+		c, _ := descriptions.Find(name)
 		return c.Kind != counter.Count || strings.HasPrefix(name, CounterLinks) // the links of a run are older than it
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.before = before
+	s.baseline = before
 }
 
-// tell puts counters into a report: of what lasts, since the run began.
-func (s *session) tell(to map[string]uint64, c *counted) {
+// readCounters puts counters into a report: of what lasts, since the run began.
+func (s *session) readCounters(to map[string]uint64, c *allCounters) {
 	counters.Read(to, c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for name, before := range s.before {
+	for name, before := range s.baseline {
 		to[name] -= min(before, to[name])
 	}
 }

@@ -26,7 +26,7 @@ func TestCountersAreDescribed(t *testing.T) {
 		}
 		seen[c.Name] = true
 	}
-	for _, want := range []string{CounterLinks + "quic", CounterBadInput, CounterWritten} {
+	for _, want := range []string{CounterLinks + "quic", CounterBadInput, CounterOutputWritten} {
 		if !seen[want] {
 			t.Errorf("there is no %s", want)
 		}
@@ -36,7 +36,7 @@ func TestCountersAreDescribed(t *testing.T) {
 // BenchmarkReadCounters is what a report of a node with both units spends on its counters, beside the readings
 // themselves.
 func BenchmarkReadCounters(b *testing.B) {
-	c := counted{
+	c := allCounters{
 		Readout:  &readoutunit.Stats{},
 		Barrier:  &barrier.Stats{},
 		Builder:  &builderunit.BuilderStats{},

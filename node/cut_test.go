@@ -121,8 +121,8 @@ func TestSchedulerResetInARun(t *testing.T) {
 			}
 			p.moreUnharmed(s, 20)
 			p.end(s)
-			p.settled(s)
-			p.whole(s, s.Registers().Counters.EventsBuilt)
+			p.checkAccounts(s)
+			p.checkComplete(s, s.Registers().Counters.EventsBuilt)
 			checkCut(p, s.Registers().Counters.StreamsResumed, line, c)
 		})
 	}

@@ -28,22 +28,22 @@ import (
 //
 // The decision unit is on one node of the view. Nobody waits for it.
 
-// deciding is that part. The zero value, with rank None, has none.
-type deciding struct {
+// decisionRole is that part. The zero value, with rank None, has none.
+type decisionRole struct {
 	rank    int            // of the node with the decision unit, or config.None; immutable
 	segment *shmem.Segment // of its lanes; nil elsewhere. Immutable after newSession
 
 	stats decision.OutletStats
 
 	// set by start, read by the links' receivers
-	unit   atomic.Pointer[decision.Unit]
-	sender atomic.Pointer[decision.Sender]
-	herald atomic.Pointer[herald]
-	hears  atomic.Pointer[hearing]
+	unit     atomic.Pointer[decision.Unit]
+	sender   atomic.Pointer[decision.Sender]
+	triggers atomic.Pointer[triggerReporter]
+	receiver atomic.Pointer[decisionReceiver]
 
-	mu      sync.Mutex       // guards what follows
-	open    decision.Message // what the decision unit said first; Kind 0: nothing yet
-	outlets []closer         // of the decision unit; closed at its end
+	mu          sync.Mutex       // guards what follows
+	openMessage decision.Message // what the decision unit said first; Kind 0: nothing yet
+	outlets     []closer         // of the decision unit; closed at its end
 }
 
 type closer interface{ Close() error }
@@ -51,46 +51,46 @@ type closer interface{ Close() error }
 // resultCookie tells writes of results from those of the readout unit, whose cookies are small.
 const resultCookie = 1 << 63
 
-// names are those of the view, by rank.
-func (s *session) names() (names []string) {
+// memberNames are those of the view, by rank.
+func (s *session) memberNames() (names []string) {
 	for _, m := range s.view.GetMembers() {
 		names = append(names, m.GetName())
 	}
 	return names
 }
 
-// decides says that this node has the decision unit.
-func (s *session) decides() bool { return s.deciding.rank == int(s.me.GetRank()) }
+// hasDecisionUnit says that this node has the decision unit.
+func (s *session) hasDecisionUnit() bool { return s.decisions.rank == int(s.me.GetRank()) }
 
-// linked says whether this node and another have something to tell each other: builder units do not speak with each
+// needsLink says whether this node and another have something to tell each other: builder units do not speak with each
 // other, and everybody with units does with the decision unit.
-func (s *session) linked(rank int) bool {
+func (s *session) needsLink(rank int) bool {
 	m := s.view.GetMembers()[rank]
 	return rank != int(s.me.GetRank()) &&
-		(s.me.GetReadout() || m.GetReadout() || s.decides() || rank == s.deciding.rank)
+		(s.me.GetReadout() || m.GetReadout() || s.hasDecisionUnit() || rank == s.decisions.rank)
 }
 
-// makeLanes makes the memory of the decision unit, if it is here.
-func (s *session) makeLanes() (err error) {
-	if s.decides() {
+// makeDecisionSegment makes the memory of the decision unit, if it is here.
+func (s *session) makeDecisionSegment() (err error) {
+	if s.hasDecisionUnit() {
 		size := decision.SegmentSize(len(s.buRanks), decision.RingPlaces(s.cfg.Packing))
-		s.deciding.segment, err = shmem.Create(s.segments+"-decisions", size)
+		s.decisions.segment, err = shmem.Create(s.segments+"-decisions", size)
 	}
 	return err
 }
 
-// lanes is how many windows the decision unit here grants.
-func (s *session) lanes() int {
-	if s.decides() {
+// decisionWindows is how many windows the decision unit here grants.
+func (s *session) decisionWindows() int {
+	if s.hasDecisionUnit() {
 		return len(s.buRanks)
 	}
 	return 0
 }
 
-// startDeciding makes the decision unit, if it is here, and what speaks with it. It comes before the units, so that no
+// startDecisions makes the decision unit, if it is here, and what speaks with it. It comes before the units, so that no
 // event is triggered before the decision unit is there.
-func (s *session) startDeciding(back bool) error {
-	d := &s.deciding
+func (s *session) startDecisions(rejoining bool) error {
+	d := &s.decisions
 	if d.rank == config.None {
 		return nil
 	}
@@ -98,26 +98,26 @@ func (s *session) startDeciding(back bool) error {
 		d.sender.Store(decision.NewSender(int(s.me.GetBuIndex()), s.writeResults))
 	}
 	if s.me.GetReadout() {
-		d.hears.Store(&hearing{})
-		d.herald.Store(startHerald(func(epoch uint8, below uint64) {
-			s.signalDecision(decision.Message{Kind: decision.KindTriggered, Epoch: epoch, Number: below})
+		d.receiver.Store(&decisionReceiver{})
+		d.triggers.Store(startTriggerReporter(func(epoch uint8, below uint64) {
+			s.sendDecisionMessage(decision.Message{Kind: decision.KindTriggered, Epoch: epoch, Number: below})
 		}))
 	}
 	d.mu.Lock()
-	open := d.open
+	open := d.openMessage
 	d.mu.Unlock()
 	if open.Kind != 0 {
-		_ = s.opened(open)
+		_ = s.dispatchDecision(open)
 	}
-	if !s.decides() {
-		if back { // the decision unit has greeted the process that was here before
-			s.signalDecision(decision.Message{Kind: decision.KindRequestOpen})
+	if !s.hasDecisionUnit() {
+		if rejoining { // the decision unit has greeted the process that was here before
+			s.sendDecisionMessage(decision.Message{Kind: decision.KindRequestOpen})
 		}
 		return nil
 	}
 	outlets, err := s.openOutlets()
 	if err != nil {
-		return &partError{partDecision, err}
+		return &subsystemError{subsystemDecision, err}
 	}
 	unit, err := decision.NewUnit(decision.UnitConfig{
 		Core: decision.Config{
@@ -130,13 +130,13 @@ func (s *session) startDeciding(back bool) error {
 		Readouts:  s.ruRanks,
 		Table:     s.table,
 		Segment:   d.segment,
-		Signaler:  greeting{s},
+		Signaler:  decisionSignaler{s},
 		Outlets:   outlets,
-		Rejoining: back,
+		Rejoining: rejoining,
 		Log:       s.node.log,
 	})
 	if err != nil {
-		return &partError{partDecision, errors.Join(err, s.closeOutlets())}
+		return &subsystemError{subsystemDecision, errors.Join(err, s.closeOutlets())}
 	}
 	d.unit.Store(unit)
 	for rank, m := range s.view.GetMembers() {
@@ -147,10 +147,10 @@ func (s *session) startDeciding(back bool) error {
 	return nil
 }
 
-// greeting signals for the decision unit. A node that does not answer is lost to somebody else.
-type greeting struct{ s *session }
+// decisionSignaler signals for the decision unit. A node that does not answer is lost to somebody else.
+type decisionSignaler struct{ s *session }
 
-func (g greeting) Signal(rank int, message []byte) error {
+func (g decisionSignaler) Signal(rank int, message []byte) error {
 	b := make([]byte, 0, 1+decision.MessageSize)
 	err := g.s.endpoint.Signal(rank, append(append(b, byte(placing.KindDecision)), message...))
 	if err != nil && slices.Contains(g.s.lostRanks(), rank) {
@@ -161,7 +161,7 @@ func (g greeting) Signal(rank int, message []byte) error {
 
 // openOutlets opens what hands decisions out.
 func (s *session) openOutlets() (outlets []decision.Outlet, err error) {
-	d := &s.deciding
+	d := &s.decisions
 	for _, a := range s.cfg.DecisionOutlets() {
 		var one interface {
 			decision.Outlet
@@ -184,7 +184,7 @@ func (s *session) openOutlets() (outlets []decision.Outlet, err error) {
 }
 
 func (s *session) closeOutlets() (err error) {
-	d := &s.deciding
+	d := &s.decisions
 	d.mu.Lock()
 	outlets := d.outlets
 	d.outlets = nil
@@ -195,11 +195,11 @@ func (s *session) closeOutlets() (err error) {
 	return err
 }
 
-// decisionSignal takes a message between a decision unit and the others.
-func (s *session) decisionSignal(rank int, b []byte) error {
-	d := &s.deciding
+// receiveDecisionSignal takes a message between a decision unit and the others.
+func (s *session) receiveDecisionSignal(rank int, b []byte) error {
+	d := &s.decisions
 	if decision.KindOf(b) == decision.KindDecisions {
-		return s.heard(rank, b)
+		return s.receiveDecisions(rank, b)
 	}
 	var m decision.Message
 	if err := m.Parse(b); err != nil {
@@ -209,44 +209,44 @@ func (s *session) decisionSignal(rank int, b []byte) error {
 	case decision.KindTriggered, decision.KindRequestOpen, decision.KindEnd, decision.KindAck:
 		unit := d.unit.Load()
 		if unit == nil {
-			return errNotHere
+			return errNoSuchUnit
 		}
 		return unit.HandleMessage(rank, b)
 	}
 	if rank != d.rank {
-		return errElsewhere
+		return errOtherDecisionNode
 	}
 	if m.Kind == decision.KindOpen {
 		d.mu.Lock()
-		d.open = m
+		d.openMessage = m
 		d.mu.Unlock()
 	}
-	return s.opened(m)
+	return s.dispatchDecision(m)
 }
 
-// opened tells the sender, the herald and who hears decisions what the decision unit says.
-func (s *session) opened(m decision.Message) error {
-	if h := s.deciding.hears.Load(); h != nil && m.Kind == decision.KindOpen {
-		h.open(m.Epoch)
+// dispatchDecision tells the sender, the herald and who hears decisions what the decision unit says.
+func (s *session) dispatchDecision(m decision.Message) error {
+	if h := s.decisions.receiver.Load(); h != nil && m.Kind == decision.KindOpen {
+		h.connect(m.Epoch)
 	}
-	if h := s.deciding.herald.Load(); h != nil && m.Kind == decision.KindOpen {
-		h.open(m.Epoch)
+	if h := s.decisions.triggers.Load(); h != nil && m.Kind == decision.KindOpen {
+		h.connect(m.Epoch)
 	}
-	if sender := s.deciding.sender.Load(); sender != nil && (m.Kind != decision.KindOpen || m.Places > 0) {
+	if sender := s.decisions.sender.Load(); sender != nil && (m.Kind != decision.KindOpen || m.Places > 0) {
 		return sender.HandleMessage(m)
 	}
 	return nil
 }
 
-// signalDecision tells the decision unit something. A link that is down is told of otherwise.
-func (s *session) signalDecision(m decision.Message) {
+// sendDecisionMessage tells the decision unit something. A link that is down is told of otherwise.
+func (s *session) sendDecisionMessage(m decision.Message) {
 	b := append(make([]byte, 0, 1+decision.MessageSize), byte(placing.KindDecision))
-	_ = s.endpoint.Signal(s.deciding.rank, m.Append(b))
+	_ = s.endpoint.Signal(s.decisions.rank, m.Append(b))
 }
 
 // writeResults writes results into the lane of this node's builder unit.
 func (s *session) writeResults(w decision.Write) error {
-	return s.endpoint.Write(s.deciding.rank, link.Write{
+	return s.endpoint.Write(s.decisions.rank, link.Write{
 		Ref:    w.Ref,
 		Offset: w.Offset,
 		Data:   w.Data,
@@ -254,10 +254,10 @@ func (s *session) writeResults(w decision.Write) error {
 	})
 }
 
-// decided tells the decision unit what a filter said of n events of a MEP, from the place i on; and with the last of
+// reportFiltered tells the decision unit what a filter said of n events of a MEP, from the place i on; and with the last of
 // them, that a short MEP has no more.
-func (s *session) decided(m sink.Meta, i, n int, v filter.Verdict, took time.Duration) {
-	sender := s.deciding.sender.Load()
+func (s *session) reportFiltered(m sink.Meta, i, n int, v filter.Verdict, took time.Duration) {
+	sender := s.decisions.sender.Load()
 	if sender == nil {
 		return
 	}
@@ -269,12 +269,12 @@ func (s *session) decided(m sink.Meta, i, n int, v filter.Verdict, took time.Dur
 	}
 }
 
-// judged tells the decision unit what became of MEPs. Of what a filter judged, whole or by its region, decided has
+// reportOutcomes tells the decision unit what became of MEPs. Of what a filter judged, whole or by its region, decided has
 // told. Without one each event is accepted, or could not be judged, since it lacks fragments; so could those not be
 // that were let go. Events are numbered by their MEP, and those that a short MEP does not have are void. Of what is
 // incomplete nothing is told: it times out.
-func (s *session) judged(results []builderunit.Result) {
-	sender := s.deciding.sender.Load()
+func (s *session) reportOutcomes(results []builderunit.Result) {
+	sender := s.decisions.sender.Load()
 	if sender == nil {
 		return
 	}
@@ -304,17 +304,17 @@ func (s *session) judged(results []builderunit.Result) {
 	}
 }
 
-// decisionLost takes that the link to the node with the decision unit is down.
-func (s *session) decisionLost() {
-	d := &s.deciding
+// onDecisionNodeLost takes that the link to the node with the decision unit is down.
+func (s *session) onDecisionNodeLost() {
+	d := &s.decisions
 	d.mu.Lock()
-	d.open = decision.Message{}
+	d.openMessage = decision.Message{}
 	d.mu.Unlock()
-	if h := d.herald.Load(); h != nil {
-		h.shut()
+	if h := d.triggers.Load(); h != nil {
+		h.disconnect()
 	}
-	if h := d.hears.Load(); h != nil {
-		h.shut()
+	if h := d.receiver.Load(); h != nil {
+		h.disconnect()
 	}
 	if sender := d.sender.Load(); sender != nil {
 		sender.UnitLost()
@@ -324,37 +324,37 @@ func (s *session) decisionLost() {
 // How long the end of a run waits for results to arrive, and for nodes that have not told all yet and for decisions,
 // beyond their time-out. A builder unit tells its last results when its output has the events.
 const (
-	resultTime   = time.Second
-	decisionTime = 10 * time.Second
+	resultFlushTimeout = time.Second
+	decisionEndTimeout = 10 * time.Second
 )
 
-// endDeciding ends this node's part in decisions. ctx is over where nothing is waited for.
-func (s *session) endDeciding(ctx context.Context) {
-	d := &s.deciding
-	if h := d.herald.Swap(nil); h != nil {
+// endDecisions ends this node's part in decisions. ctx is over where nothing is waited for.
+func (s *session) endDecisions(ctx context.Context) {
+	d := &s.decisions
+	if h := d.triggers.Swap(nil); h != nil {
 		h.close()
 	}
 	over := decision.Message{Kind: decision.KindEnd}
 	if sender := d.sender.Load(); sender != nil {
-		within, cancel := context.WithTimeout(ctx, resultTime)
+		within, cancel := context.WithTimeout(ctx, resultFlushTimeout)
 		if err := sender.Flush(within); err != nil && ctx.Err() == nil {
 			s.node.log.Warn("the run ends without decisions on what this builder unit has built last", "err", err)
 		}
 		cancel()
 		over.Number = sender.Close()
 	}
-	if h := d.hears.Load(); h != nil {
-		h.shut() // so that what it has heard is answered, and nothing more, before this node says that it has ended
+	if h := d.receiver.Load(); h != nil {
+		h.disconnect() // so that what it has heard is answered, and nothing more, before this node says that it has ended
 	}
 	d.mu.Lock()
-	there := d.open.Kind != 0
-	over.Epoch, d.open = d.open.Epoch, decision.Message{}
+	there := d.openMessage.Kind != 0
+	over.Epoch, d.openMessage = d.openMessage.Epoch, decision.Message{}
 	d.mu.Unlock()
 	if there && (s.me.GetReadout() || s.me.GetBuilder()) {
-		s.signalDecision(over)
+		s.sendDecisionMessage(over)
 	}
 	if unit := d.unit.Load(); unit != nil {
-		within, cancel := context.WithTimeout(ctx, s.cfg.DecisionTime()+decisionTime)
+		within, cancel := context.WithTimeout(ctx, s.cfg.DecisionTime()+decisionEndTimeout)
 		unit.End(within)
 		cancel()
 	}
@@ -363,18 +363,18 @@ func (s *session) endDeciding(ctx context.Context) {
 	}
 }
 
-// over is a context in which nothing is waited for.
-func over() context.Context {
+// canceledContext is a context in which nothing is waited for.
+func canceledContext() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }
 
-// forgetDecisions takes the lanes of the decision unit back. The units have ended.
-func (s *session) forgetDecisions() {
-	if unit := s.deciding.unit.Swap(nil); unit != nil {
+// closeDecisionUnit takes the lanes of the decision unit back. The units have ended.
+func (s *session) closeDecisionUnit() {
+	if unit := s.decisions.unit.Swap(nil); unit != nil {
 		if err := unit.Close(); err != nil {
-			s.node.log.Error("the lanes of the decision unit were not given back", "err", err)
+			s.node.log.Error("the result windows of the decision unit were not given back", "err", err)
 		}
 	}
 }

@@ -31,34 +31,34 @@ type feedback struct {
 
 	entries []tagnet.Feedback // scratch of whoever tells: one at a time
 
-	// superseded, if not nil, is told of results that nobody wanted, by whoever tells; immutable after attach.
-	superseded func([]builderunit.Result)
-	// judged is told of results that the scheduler knows of, by whoever tells; immutable after attach.
-	judged func([]builderunit.Result)
-	// ending is told that the run ends: no further MEPs come than those that were issued; immutable after attach.
-	ending func()
+	// onSuperseded, if not nil, is told of results that nobody wanted, by whoever tells; immutable after attach.
+	onSuperseded func([]builderunit.Result)
+	// onReported is told of results that the scheduler knows of, by whoever tells; immutable after attach.
+	onReported func([]builderunit.Result)
+	// onRunEnding is told that the run ends: no further MEPs come than those that were issued; immutable after attach.
+	onRunEnding func()
 
 	feedbackCounters
-	out atomic.Bool // it is excluded now
+	excluded atomic.Bool // it is excluded now
 
 	mu     sync.Mutex // guards what follows
 	client *tagnet.BUClient
 	// while it attaches again: closed when that is over. What is to be told meanwhile is for the new client; nil at other
 	// times
-	coming chan struct{}
+	attaching chan struct{}
 }
 
 type feedbackCounters struct {
-	Untold     atomic.Uint64 `help:"outcomes that an excluded builder unit had, and that nobody wanted any more"`
+	Unreported atomic.Uint64 `count:"untold" help:"outcomes that an excluded builder unit had, and that nobody wanted any more"`
 	Exclusions atomic.Uint64 `help:"times that the builder unit was excluded"`
 }
 
 func newFeedback() *feedback {
 	return &feedback{
-		attached: make(chan struct{}),
-		done:     make(chan struct{}),
-		cancel:   func() {},
-		ending:   func() {},
+		attached:    make(chan struct{}),
+		done:        make(chan struct{}),
+		cancel:      func() {},
+		onRunEnding: func() {},
 	}
 }
 
@@ -71,18 +71,18 @@ func (f *feedback) attach(ctx context.Context, dial func(context.Context) (*tagn
 		return err
 	}
 	f.client, f.dial, f.reset = client, dial, reset
-	stay, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	rejoinCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	f.cancel = cancel
 	f.wg.Go(func() {
 		defer close(f.done)
-		f.stay(stay)
+		f.rejoinWhenExcluded(rejoinCtx)
 	})
 	return nil
 }
 
-// flushTime bounds how long a builder unit that ends waits until the scheduler has acknowledged what it was told: a
+// flushTimeout bounds how long a builder unit that ends waits until the scheduler has acknowledged what it was told: a
 // stream that has just broken is resumed by then, or never.
-const flushTime = tagnet.DefaultResume + time.Second
+const flushTimeout = tagnet.DefaultResume + time.Second
 
 // Close waits until the scheduler has every outcome that it was told, or has ended the conversation, and ends it. The
 // error says what the scheduler does not have: it takes that for not built.
@@ -90,7 +90,7 @@ func (f *feedback) Close() error {
 	f.cancel()
 	f.wg.Wait()
 	client := f.current()
-	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
+	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
 	err := client.Flush(ctx)
 	if viewOver(err) {
@@ -112,11 +112,11 @@ func (f *feedback) current() *tagnet.BUClient {
 	return f.client
 }
 
-// settled is the client when no attaching is under way.
-func (f *feedback) settled() *tagnet.BUClient {
+// awaitClient is the client when no attaching is under way.
+func (f *feedback) awaitClient() *tagnet.BUClient {
 	for {
 		f.mu.Lock()
-		client, coming := f.client, f.coming
+		client, coming := f.client, f.attaching
 		f.mu.Unlock()
 		if coming == nil {
 			return client
@@ -125,11 +125,11 @@ func (f *feedback) settled() *tagnet.BUClient {
 	}
 }
 
-func (f *feedback) tell(results []builderunit.Result) error {
+func (f *feedback) report(results []builderunit.Result) error {
 	<-f.attached
-	client := f.settled()
+	client := f.awaitClient()
 	if client == nil {
-		return errNotHere
+		return errNoSuchUnit
 	}
 	f.entries = f.entries[:0]
 	held := true
@@ -139,22 +139,22 @@ func (f *feedback) tell(results []builderunit.Result) error {
 		f.entries = append(f.entries, tagnet.Feedback{})
 		e := &f.entries[i]
 		e.MEP, e.Slot, e.Events = r.MEP, uint32(r.Slot), uint32(r.Events)
-		e.Attempt, e.Outcome = uint8(r.Attempt), outcome(r.Outcome)
+		e.Attempt, e.Outcome = uint8(r.Attempt), schedulerOutcome(r.Outcome)
 	}
-	tell := client.SendFeedback
+	send := client.SendFeedback
 	if held {
-		tell = client.QueueFeedback
+		send = client.QueueFeedback
 	}
-	err := tell(f.entries...)
+	err := send(f.entries...)
 	if viewOver(err) {
-		f.Untold.Add(uint64(len(results)))
-		if f.superseded != nil {
-			f.superseded(results)
+		f.Unreported.Add(uint64(len(results)))
+		if f.onSuperseded != nil {
+			f.onSuperseded(results)
 		}
 		return nil
 	}
-	if err == nil && f.judged != nil {
-		f.judged(results)
+	if err == nil && f.onReported != nil {
+		f.onReported(results)
 	}
 	return err
 }
@@ -162,26 +162,26 @@ func (f *feedback) tell(results []builderunit.Result) error {
 // viewOver tells from the end of a conversation that nobody waits for outcomes any more: the unit is excluded, or the
 // view was given up.
 func viewOver(err error) bool {
-	return refused(err, tagnet.RefusedExcluded) || refused(err, tagnet.RefusedReset) || errors.Is(err, io.EOF)
+	return refusedFor(err, tagnet.RefusedExcluded) || refusedFor(err, tagnet.RefusedReset) || errors.Is(err, io.EOF)
 }
 
-// refused tells whether the scheduler has refused for that reason.
-func refused(err error, why tagnet.Refusal) bool {
+// refusedFor tells whether the scheduler has refused for that reason.
+func refusedFor(err error, why tagnet.Refusal) bool {
 	var remote *tagnet.RemoteError
 	return errors.As(err, &remote) && remote.Refusal == why
 }
 
-// cut tells that the scheduler has ended a conversation since the unit is excluded, and not refused to begin one.
-func cut(err error) bool {
-	return refused(err, tagnet.RefusedExcluded) && status.Code(errors.Unwrap(err)) == codes.Aborted
+// excludedMidSession tells that the scheduler has ended a conversation since the unit is excluded, and not refused to begin one.
+func excludedMidSession(err error) bool {
+	return refusedFor(err, tagnet.RefusedExcluded) && status.Code(errors.Unwrap(err)) == codes.Aborted
 }
 
-// listen waits for the end of a conversation, and tells when the run ends; false says that ctx has ended.
-func (f *feedback) listen(ctx context.Context, client *tagnet.BUClient) bool {
+// awaitEnd waits for the end of a conversation, and tells when the run ends; false says that ctx has ended.
+func (f *feedback) awaitEnd(ctx context.Context, client *tagnet.BUClient) bool {
 	for draining := client.Draining(); ; {
 		select {
 		case <-draining:
-			f.ending()
+			f.onRunEnding()
 			draining = nil
 		case <-client.Done():
 			return true
@@ -191,85 +191,85 @@ func (f *feedback) listen(ctx context.Context, client *tagnet.BUClient) bool {
 	}
 }
 
-// stay comes back whenever the builder unit has been excluded.
-func (f *feedback) stay(ctx context.Context) {
+// rejoinWhenExcluded comes back whenever the builder unit has been excluded.
+func (f *feedback) rejoinWhenExcluded(ctx context.Context) {
 	for {
 		client := f.current()
-		if !f.listen(ctx, client) {
+		if !f.awaitEnd(ctx, client) {
 			return
 		}
 		// A unit that was away while it was excluded and included again is told to free its slots when it comes back.
-		reset := refused(client.Err(), tagnet.RefusedReset)
-		if !reset && !refused(client.Err(), tagnet.RefusedExcluded) {
+		reset := refusedFor(client.Err(), tagnet.RefusedReset)
+		if !reset && !refusedFor(client.Err(), tagnet.RefusedExcluded) {
 			return // its end is the builder unit's matter, when it next has something to tell
 		}
 		f.Exclusions.Add(1)
-		f.out.Store(true)
-		if !f.back(ctx, reset) {
+		f.excluded.Store(true)
+		if !f.rejoin(ctx, reset) {
 			return
 		}
 		_ = client.Close() // it is over
-		f.out.Store(false)
+		f.excluded.Store(false)
 	}
 }
 
 // How often a builder unit that is excluded asks to come back, and how long an answer may take: hardly noticed by who
 // types include, and a handshake costs 2 ms or so.
 const (
-	backEvery  = 200 * time.Millisecond
-	backAnswer = 5 * time.Second
+	rejoinInterval = 200 * time.Millisecond
+	rejoinTimeout  = 5 * time.Second
 )
 
-// back attaches again when the scheduler lets it; false says that ctx has ended. The scheduler first says that the
+// rejoin attaches again when the scheduler lets it; false says that ctx has ended. The scheduler first says that the
 // slots are to be freed, since nobody writes to them any more; before that they must be left alone.
-func (f *feedback) back(ctx context.Context, reset bool) bool {
+func (f *feedback) rejoin(ctx context.Context, reset bool) bool {
 	for free := reset && f.reset(ctx, uint32(f.Exclusions.Load())) == nil; ; {
-		switch err := f.try(ctx, free); {
+		switch err := f.tryRejoin(ctx, free); {
 		case err == nil:
 			return true
-		case refused(err, tagnet.RefusedReset) && f.reset(ctx, uint32(f.Exclusions.Load())) == nil:
+		case refusedFor(err, tagnet.RefusedReset) && f.reset(ctx, uint32(f.Exclusions.Load())) == nil:
 			free = true
 			continue
-		case cut(err): // it was in, and out again before it knew
+		case excludedMidSession(err): // it was in, and out again before it knew
 			f.Exclusions.Add(1)
 		}
 		select {
 		case <-ctx.Done():
 			return false
-		case <-time.After(backEvery):
+		case <-time.After(rejoinInterval):
 		}
 	}
 }
 
-// try attaches once. Where the slots are free, tokens may come at once, and what there is to tell of them waits for the
+// tryRejoin attaches once. Where the slots are free, tokens may come at once, and what there is to tell of them waits for the
 // new client.
-func (f *feedback) try(ctx context.Context, free bool) error {
-	ctx, cancel := context.WithTimeout(ctx, backAnswer)
+func (f *feedback) tryRejoin(ctx context.Context, free bool) error {
+	ctx, cancel := context.WithTimeout(ctx, rejoinTimeout)
 	defer cancel()
 	coming := make(chan struct{})
 	if free {
 		f.mu.Lock()
-		f.coming = coming
+		f.attaching = coming
 		f.mu.Unlock()
 	}
 	client, err := f.dial(ctx)
 	if err == nil && !free {
 		_ = client.Close() // an answer was lost: the slots hold what they had, so this unit is given up
-		err = errNotFree
+		err = errSlotsNotFreed
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err == nil {
 		f.client = client
 	}
-	f.coming = nil
+	f.attaching = nil
 	close(coming)
 	return err
 }
 
-var errNotFree = errors.New("the builder unit was let in before it had freed its slots")
+var errSlotsNotFreed = errors.New("the builder unit was let in before it had freed its slots")
 
-func outcome(o builderunit.Outcome) tagnet.Outcome {
+func schedulerOutcome(o builderunit.Outcome) tagnet.Outcome {
 	switch o {
 	case builderunit.Built:
 		return tagnet.Built

@@ -10,7 +10,7 @@ import (
 type handler session
 
 func (h *handler) Placed(peer int, p transport.Placement) {
-	if unit := h.deciding.unit.Load(); unit != nil && unit.IsRingOf(peer, p.Ref) {
+	if unit := h.decisions.unit.Load(); unit != nil && unit.IsRingOf(peer, p.Ref) {
 		unit.ResultsPlaced(peer, p.Ref, p.Offset, p.Length)
 		return
 	}
@@ -41,19 +41,19 @@ func (h *handler) signal(peer int, payload []byte) error {
 	switch kind {
 	case placing.KindAnnounce, placing.KindWindowRequest, placing.KindQuiesced:
 		if bu == nil {
-			return errNotHere
+			return errNoSuchUnit
 		}
 	case placing.KindGrant, placing.KindPreGrants:
 		if ru == nil {
-			return errNotHere
+			return errNoSuchUnit
 		}
 	case placing.KindTag:
 		if ru == nil || !readout {
-			return errNotHere
+			return errNoSuchUnit
 		}
 	case placing.KindBarrier:
 		if bar == nil || !readout {
-			return errNotHere
+			return errNoSuchUnit
 		}
 	}
 	switch kind {
@@ -72,14 +72,14 @@ func (h *handler) signal(peer int, payload []byte) error {
 	case placing.KindTag:
 		return ru.HandleTag(from, payload)
 	case placing.KindDecision:
-		return (*session)(h).decisionSignal(peer, payload[1:])
+		return (*session)(h).receiveDecisionSignal(peer, payload[1:])
 	}
 	return placing.ErrMessage
 }
 
 func (h *handler) Completed(peer int, cookie uint64, err error) {
 	if cookie&resultCookie != 0 {
-		if sender := h.deciding.sender.Load(); sender != nil {
+		if sender := h.decisions.sender.Load(); sender != nil {
 			sender.WriteCompleted(cookie&^resultCookie, err)
 		}
 		return
@@ -90,7 +90,7 @@ func (h *handler) Completed(peer int, cookie uint64, err error) {
 }
 
 func (h *handler) Refused(peer int, p transport.Placement, err error) {
-	if ru, readout := h.ruByRank[peer]; readout && (*session)(h).lacks(ru) {
+	if ru, readout := h.ruByRank[peer]; readout && (*session)(h).isReadoutGone(ru) {
 		h.counters.WritesLate.Add(1) // of a readout unit that was taken for gone before it was
 		return
 	}
@@ -106,7 +106,7 @@ func (h *handler) Malformed(peer int, err error) {
 
 func (h *handler) LinkDown(peer int, err error) {
 	h.counters.LinksDown.Add(1)
-	(*session)(h).linkDown(peer, err)
+	(*session)(h).onLinkDown(peer, err)
 }
 
 // barrierSignaler sends barrier messages to readout units by their index.
@@ -115,5 +115,5 @@ type barrierSignaler struct{ s *session }
 func (b *barrierSignaler) Signal(ru int, payload []byte) error {
 	var message [1 + barrier.MessageSize]byte
 	message[0] = byte(placing.KindBarrier)
-	return bearing(*b).Signal(b.s.ruRanks[ru], message[:1+copy(message[1:], payload)])
+	return tolerantSignaler(*b).Signal(b.s.ruRanks[ru], message[:1+copy(message[1:], payload)])
 }

@@ -13,52 +13,52 @@ import (
 //
 // A control that speaks again before the stop has the run back, draining or not.
 type lease struct {
-	lost  time.Time // when the control was given up; zero: it was not
-	still stopwatch.StallDetector
+	lostSince time.Time // when the control was given up; zero: it was not
+	still     stopwatch.StallDetector
 }
 
-// sight is what a lease goes by.
-type sight struct {
-	run     bool          // a run goes on here, and its scheduler lives on a node
-	heard   time.Time     // when the control last spoke; now, while it watches
-	bears   time.Duration // how long it may be silent
-	moved   uint64        // changes while something moves here, see session.progress
-	drained bool          // this node's units hear no more of the scheduler: the view is drained, or they are cut off
+// leaseObservation is what a lease goes by.
+type leaseObservation struct {
+	running     bool          // a run goes on here, and its scheduler lives on a node
+	lastContact time.Time     // when the control last spoke; now, while it watches
+	maxSilence  time.Duration // how long it may be silent
+	progress    uint64        // changes while something moves here, see session.progress
+	drained     bool          // this node's units hear no more of the scheduler: the view is drained, or they are cut off
 }
 
 // leaseAct is what is to be done now.
 type leaseAct uint8
 
 const (
-	leaseNothing leaseAct = iota
-	leaseDrain            // where the scheduler is: let it drain
-	leaseTend             // it drains: see that nothing which is lost meanwhile holds it up
-	leaseStop             // stop as the control would
+	leaseNone        leaseAct = iota
+	leaseDrain                // where the scheduler is: let it drain
+	leaseExcludeLost          // it drains: see that nothing which is lost meanwhile holds it up
+	leaseStop                 // stop as the control would
 )
 
 // Times of a lease.
 const (
-	// leastSilence is granted at least: a control that has begun a run, or whose connection broke, needs a moment to watch
+	// minSilence is granted at least: a control that has begun a run, or whose connection broke, needs a moment to watch
 	// again.
-	leastSilence = time.Second
+	minSilence = time.Second
 	// leaseGrace is how long nothing may move, once the control is given up, before the scheduler has drained: it
 	// hangs. Where its node has not heard that the control is given up, the control still speaks to it, and decides.
 	leaseGrace = 30 * time.Second
 )
 
 // step takes the lease to the time now.
-func (l *lease) step(now time.Time, s sight) leaseAct {
+func (l *lease) step(now time.Time, s leaseObservation) leaseAct {
 	switch {
-	case !s.run, now.Sub(s.heard) < max(s.bears, leastSilence):
-		l.lost = time.Time{}
-	case l.lost.IsZero():
-		l.lost, l.still = now, stopwatch.StallDetector{}
-		l.still.Observe(now, s.moved)
+	case !s.running, now.Sub(s.lastContact) < max(s.maxSilence, minSilence):
+		l.lostSince = time.Time{}
+	case l.lostSince.IsZero():
+		l.lostSince, l.still = now, stopwatch.StallDetector{}
+		l.still.Observe(now, s.progress)
 		return leaseDrain
-	case s.drained, l.still.Observe(now, s.moved) >= leaseGrace:
+	case s.drained, l.still.Observe(now, s.progress) >= leaseGrace:
 		return leaseStop
 	default:
-		return leaseTend
+		return leaseExcludeLost
 	}
-	return leaseNothing
+	return leaseNone
 }

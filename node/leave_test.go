@@ -24,19 +24,19 @@ func TestNeeded(t *testing.T) {
 		fsm.Starting: {true, true}, fsm.Stopping: {true, true},
 		fsm.Running: {true, false}, fsm.Paused: {true, false}, fsm.Pausing: {true, false}, fsm.Resuming: {true, false},
 	} {
-		if got := [2]bool{needed(state, false), needed(state, true)}; got != want {
+		if got := [2]bool{needsNode(state, false), needsNode(state, true)}; got != want {
 			t.Errorf("%v: needed in the schedule and excluded %v, want %v", state, got, want)
 		}
 	}
 }
 
-// TestLeavesWhenLetGo tells n1 to end in a run: it asks to be let go, builds on until the control has stopped the run,
+// TestLeavesWhenReleased tells n1 to end in a run: it asks to be let go, builds on until the control has stopped the run,
 // and ends.
-func TestLeavesWhenLetGo(t *testing.T) {
+func TestLeavesWhenReleased(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
-	scope, req := p.seated(slowRun(t, t.TempDir()+"/", time.Hour))
-	p.up(req)
+	scope, req := p.hostScheduler(slowRun(t, t.TempDir()+"/", time.Hour))
+	p.bringUp(req)
 	sched := tagnet.NewRemote(p.conns[0], tagnet.RemoteConfig{Scope: scope})
 	defer sched.Close()
 	close(p.leave[1])
@@ -50,7 +50,7 @@ func TestLeavesWhenLetGo(t *testing.T) {
 	}
 	p.drained(sched)
 	for range 5 { // looks that it takes at whether it may go: not while the others count on its links
-		time.Sleep(leaveEvery)
+		time.Sleep(leaveInterval)
 		if r := p.report(1); r.GetStatus().GetState() != "Running" || p.report(0).GetStatus().GetState() != "Running" {
 			t.Fatalf("n1 does not wait to be stopped: %v", r.GetStatus())
 		}
@@ -63,7 +63,7 @@ func TestLeavesWhenLetGo(t *testing.T) {
 	select {
 	case <-p.gone[1]:
 		t.Error("n1 ends before the control has read its files")
-	case <-time.After(5 * leaveEvery): // looks that it takes at whether it may
+	case <-time.After(5 * leaveInterval): // looks that it takes at whether it may
 	}
 	if _, err := p.nodes[1].Report(p.ctx, &nodev1.ReportRequest{Done: true}); err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func TestLeavesWhenLetGo(t *testing.T) {
 func TestLeavesAtOnce(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
-	_, req := p.seated(testConfig(t, ""))
+	_, req := p.hostScheduler(testConfig(t, ""))
 	req.Command = nodev1.Command_COMMAND_LOAD
 	p.must(req)
 	close(p.leave[1])
@@ -94,8 +94,8 @@ func TestLeavesAtOnce(t *testing.T) {
 func TestLeavesAfterGrace(t *testing.T) {
 	t.Parallel()
 	p := newPairWith(t, 100*time.Millisecond)
-	_, req := p.seated(slowRun(t, t.TempDir()+"/", time.Hour))
-	p.up(req)
+	_, req := p.hostScheduler(slowRun(t, t.TempDir()+"/", time.Hour))
+	p.bringUp(req)
 	close(p.leave[1])
 	select {
 	case <-p.gone[1]:
@@ -108,7 +108,7 @@ func TestMonitor(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	ask := func(path string) (int, string) {
+	get := func(path string) (int, string) {
 		t.Helper()
 		r, err := client.Get("http://" + p.monitors[0] + path)
 		if err != nil {
@@ -121,23 +121,23 @@ func TestMonitor(t *testing.T) {
 		}
 		return r.StatusCode, string(b)
 	}
-	p.awaits("the cluster, as n0 sees it", func() bool { code, _ := ask("/readyz"); return code == http.StatusOK })
+	p.awaits("the cluster, as n0 sees it", func() bool { code, _ := get("/readyz"); return code == http.StatusOK })
 	for path, want := range map[string]string{"/livez": "alive\n", "/readyz": "Offline\n"} {
-		if code, body := ask(path); code != http.StatusOK || body != want {
+		if code, body := get(path); code != http.StatusOK || body != want {
 			t.Errorf("%s: %d %q", path, code, body)
 		}
 	}
 	for path, want := range map[string]int{"/metrics": http.StatusOK, "/": http.StatusNotFound} {
-		if code, _ := ask(path); code != want {
+		if code, _ := get(path); code != want {
 			t.Errorf("%s: %d", path, code)
 		}
 	}
 	p.command(&nodev1.CommandRequest{Command: nodev1.Command_COMMAND_LOAD})
 	p.command(&nodev1.CommandRequest{Command: nodev1.Command_COMMAND_CONFIGURE, Configuration: []byte("nodes: none")})
-	if code, body := ask("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "in Error: n0") {
+	if code, body := get("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "in Error: n0") {
 		t.Errorf("in Error: %d %q", code, body)
 	}
-	if code, _ := ask("/livez"); code != http.StatusOK {
+	if code, _ := get("/livez"); code != http.StatusOK {
 		t.Errorf("in Error it is not alive: %d", code)
 	}
 }
@@ -145,14 +145,14 @@ func TestMonitor(t *testing.T) {
 func TestMonitorOutsideOfTheCluster(t *testing.T) {
 	n := &process{runner: fsm.New("n0", fsm.Actions{}, fsm.Options{})}
 	defer n.runner.Close()
-	asked := n.process()
+	answers := n.monitored()
 	w := httptest.NewRecorder()
-	asked.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+	answers.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
 	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "not in the cluster") {
 		t.Errorf("%d %q", w.Code, w.Body)
 	}
 	w = httptest.NewRecorder()
-	asked.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/livez", nil))
+	answers.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/livez", nil))
 	if w.Code != http.StatusOK {
 		t.Errorf("it is not alive: %d %q", w.Code, w.Body)
 	}
@@ -178,7 +178,7 @@ func TestLeavesWhenExcluded(t *testing.T) {
 	case <-p.ctx.Done():
 		t.Fatal("n5 does not end")
 	}
-	if took := time.Since(excluded); took >= lingering {
+	if took := time.Since(excluded); took >= lingerTimeout {
 		t.Errorf("n5 went %v after its exclusion, as if others had to stop first", took)
 	}
 	if _, err := os.Stat(filepath.Join(recording.RunDir(out, p.run), "bu2-00001.mep")); err != nil {
@@ -197,34 +197,34 @@ func TestLeavesWhenExcluded(t *testing.T) {
 // TestLeave follows a node that was told to end at 0 s, with a grace of 30 s.
 func TestLeave(t *testing.T) {
 	at := func(sec float64) time.Time { return time.Unix(1000, 0).Add(time.Duration(sec * float64(time.Second))) }
-	needed, free := leaveSight{needed: true}, leaveSight{}
-	heard := func(sec float64) leaveSight { return leaveSight{needed: true, heard: at(sec)} }
+	needed, free := leaveObservation{needed: true}, leaveObservation{}
+	contacted := func(sec float64) leaveObservation { return leaveObservation{needed: true, lastContact: at(sec)} }
 	type look struct {
 		at   float64
-		see  leaveSight
+		see  leaveObservation
 		want leaveAct
 	}
-	stopping, excluded, parted := leaveSight{needed: true, stopping: true}, leaveSight{excluded: true},
-		leaveSight{parted: true}
+	stopping, excluded, linksClosed := leaveObservation{needed: true, stopping: true}, leaveObservation{excluded: true},
+		leaveObservation{linksClosed: true}
 	for name, looks := range map[string][]look{
-		"nobody hears it": {{0, needed, leaveWait}, {29.9, needed, leaveWait}, {30, needed, leaveAnyway}},
+		"nobody hears it": {{0, needed, leaveWait}, {29.9, needed, leaveWait}, {30, needed, leaveForced}},
 		"the control drains for longer than the grace": {
-			{0, needed, leaveWait}, {20, heard(20), leaveWait}, {400, heard(400), leaveWait}, {401, stopping, leaveWait},
-			{500, stopping, leaveWait}, {501, free, leaveWait}, {502, leaveSight{collected: true}, leaveGo},
+			{0, needed, leaveWait}, {20, contacted(20), leaveWait}, {400, contacted(400), leaveWait}, {401, stopping, leaveWait},
+			{500, stopping, leaveWait}, {501, free, leaveWait}, {502, leaveObservation{collected: true}, leaveNow},
 		},
 		"the control promises, and is lost": {
-			{0, needed, leaveWait}, {10, heard(10), leaveWait}, {39.9, heard(10), leaveWait}, {40, heard(10), leaveAnyway},
+			{0, needed, leaveWait}, {10, contacted(10), leaveWait}, {39.9, contacted(10), leaveWait}, {40, contacted(10), leaveForced},
 		},
 		"its final report is never read": {{0, needed, leaveWait}, {5, free, leaveWait}, {19.9, free, leaveWait},
-			{20, free, leaveGo}},
-		"its files are read for long": {{0, free, leaveWait}, {100, leaveSight{read: at(100)}, leaveWait},
-			{114, leaveSight{read: at(100)}, leaveWait}, {115, leaveSight{read: at(100)}, leaveGo}},
-		"excluded": {{0, needed, leaveWait}, {1, excluded, leaveFinish}, {90, parted, leaveWait}, {92, parted, leaveGo}},
+			{20, free, leaveNow}},
+		"its files are read for long": {{0, free, leaveWait}, {100, leaveObservation{lastFileCall: at(100)}, leaveWait},
+			{114, leaveObservation{lastFileCall: at(100)}, leaveWait}, {115, leaveObservation{lastFileCall: at(100)}, leaveNow}},
+		"excluded": {{0, needed, leaveWait}, {1, excluded, leaveFinish}, {90, linksClosed, leaveWait}, {92, linksClosed, leaveNow}},
 		"included again meanwhile": {
-			{0, needed, leaveWait}, {1, excluded, leaveFinish}, {2, needed, leaveWait}, {30, needed, leaveAnyway},
+			{0, needed, leaveWait}, {1, excluded, leaveFinish}, {2, needed, leaveWait}, {30, needed, leaveForced},
 		},
 	} {
-		l := leave{asked: at(0), grace: 30 * time.Second}
+		l := leave{requested: at(0), grace: 30 * time.Second}
 		for _, k := range looks {
 			if got := l.step(at(k.at), k.see); got != k.want {
 				t.Errorf("%s: at %v s it is %d, not %d", name, k.at, got, k.want)

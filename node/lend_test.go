@@ -21,7 +21,7 @@ func TestLentOverRuns(t *testing.T) {
 	c := config.Default()
 	c.Nodes, c.Packing, c.FragmentSize, c.Events, c.Slots = 2, 10, 20, 2000, 8
 	c.Format, c.Output = "buffer", fmt.Sprintf("lend-%d", time.Now().UnixNano())
-	announced(&c)
+	withoutPreGranted(&c)
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -38,7 +38,7 @@ func TestLentOverRuns(t *testing.T) {
 		sched, address := p.scheduler(c)
 		req := &nodev1.CommandRequest{Configuration: c.Effective(), View: p.view, TagnetAddress: address}
 		if run == 0 {
-			p.up(req)
+			p.bringUp(req)
 		} else {
 			req.Command = nodev1.Command_COMMAND_START
 			p.must(req)
@@ -46,7 +46,7 @@ func TestLentOverRuns(t *testing.T) {
 		p.taking(p.reader(bufferName(c, 0)))
 		var last <-chan []shmem.Entry
 		if run == 0 {
-			last = p.holding(p.reader(bufferName(c, 1)), config.BufferRoom-1)
+			last = p.holding(p.reader(bufferName(c, 1)), config.BufferMEPs-1)
 		} else {
 			p.taking(p.reader(bufferName(c, 1)))
 		}
@@ -60,7 +60,7 @@ func TestLentOverRuns(t *testing.T) {
 		if run > 0 {
 			continue
 		}
-		if held = patiently.Receive(t, last); len(held) != config.BufferRoom-1 {
+		if held = patiently.Receive(t, last); len(held) != config.BufferMEPs-1 {
 			t.Fatalf("%d MEPs are held", len(held))
 		}
 		for _, e := range held {

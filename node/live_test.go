@@ -71,7 +71,7 @@ func newLiveRun(t *testing.T, feeds int, change func(*config.Config)) *liveRun {
 	r.cfg = c
 	sched, address := r.scheduler(c)
 	r.sched = sched
-	r.up(&nodev1.CommandRequest{Configuration: c.Effective(), View: r.view, TagnetAddress: address})
+	r.bringUp(&nodev1.CommandRequest{Configuration: c.Effective(), View: r.view, TagnetAddress: address})
 	return r
 }
 
@@ -88,8 +88,8 @@ func (r *liveRun) over() *tagnet.Counters {
 	return r.sched.Registers().Counters
 }
 
-// taken waits until so many fragments of a source are.
-func (r *liveRun) taken(source int, n uint64) {
+// awaitFragments waits until so many fragments of a source are.
+func (r *liveRun) awaitFragments(source int, n uint64) {
 	r.t.Helper()
 	for f := r.feeds[source]; f.Taken() < n; {
 		select {
@@ -223,7 +223,7 @@ func TestLiveRunStops(t *testing.T) {
 	rep := r.report(1)
 	want := "event 4 has no fragment of source fake:TestLiveRunStops/2"
 	if why := rep.GetStatus().GetCause().GetWhat(); !strings.Contains(why, want) ||
-		rep.GetCounters()[CounterLetDown] != 1 {
+		rep.GetCounters()[CounterInputFailed] != 1 {
 		t.Errorf("the run stopped since %q, not since %q", why, want)
 	}
 	if d := cmp.Diff(map[uint32]string{2: "board 2", 3: "board 3"}, rep.GetFrontends()); d != "" {
@@ -241,7 +241,7 @@ func TestLiveRunThatMayNotLackIsStopped(t *testing.T) {
 		for e := range n {
 			r.feeds[i].Send(uint16(i), 50, e)
 		}
-		r.taken(i, n)
+		r.awaitFragments(i, n)
 	}
 	r.sched.Drain(0)
 	if c := r.over(); c.EventsBuilt != 30 || c.EventsIssued != 30 {
@@ -266,7 +266,7 @@ func TestLiveRunIsStopped(t *testing.T) {
 		}
 	}
 	for i := range r.feeds {
-		r.taken(i, had[i])
+		r.awaitFragments(i, had[i])
 	}
 	r.sched.Drain(0)
 	if c := r.over(); c.EventsBuilt != 700 || c.EventsIssued != 700 {

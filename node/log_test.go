@@ -27,14 +27,14 @@ func TestLinesHaveTheirRun(t *testing.T) {
 
 // What a node that ends refuses is no news; what a running one refuses is.
 func TestTooLate(t *testing.T) {
-	var told bytes.Buffer
-	n := &process{log: slog.New(slog.NewTextHandler(&told, nil))}
-	n.tooLate("a fault", errors.New("a link broke"), fmt.Errorf("refused: %w", fsm.ErrClosed))
-	if told.Len() > 0 {
-		t.Errorf("a node that ends says %q", &told)
+	var log bytes.Buffer
+	n := &process{log: slog.New(slog.NewTextHandler(&log, nil))}
+	n.logTooLate("a fault", errors.New("a link broke"), fmt.Errorf("refused: %w", fsm.ErrClosed))
+	if log.Len() > 0 {
+		t.Errorf("a node that ends says %q", &log)
 	}
-	n.tooLate("a fault", errors.New("a link broke"), errors.New("not now"))
-	if !strings.Contains(told.String(), "level=WARN") || !strings.Contains(told.String(), "not now") {
-		t.Errorf("a running node says %q", &told)
+	n.logTooLate("a fault", errors.New("a link broke"), errors.New("not now"))
+	if !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "not now") {
+		t.Errorf("a running node says %q", &log)
 	}
 }

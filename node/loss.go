@@ -19,16 +19,16 @@ func (s *session) expendable(rank int) bool {
 	switch {
 	case m.GetReadout() && m.GetBuilder():
 		return false
-	case s.apart(rank):
+	case s.hasDecisionUnitOnly(rank):
 		return true
 	case m.GetReadout():
-		return readout.Bears(s.cfg.RUs - 1)
+		return readout.Tolerates(s.cfg.RUs - 1)
 	}
-	return m.GetBuilder() && builder.Bears(s.cfg.BUs-1)
+	return m.GetBuilder() && builder.Tolerates(s.cfg.BUs-1)
 }
 
-// expendables is the same by builder unit.
-func (s *session) expendables() []bool {
+// expendableBuilders is the same by builder unit.
+func (s *session) expendableBuilders() []bool {
 	out := make([]bool, len(s.buRanks))
 	for bu, rank := range s.buRanks {
 		out[bu] = s.expendable(rank)
@@ -36,17 +36,17 @@ func (s *session) expendables() []bool {
 	return out
 }
 
-// bearsReadout says whether a run bears that the link to any other readout unit is down.
-func (s *session) bearsReadout() bool { return slices.ContainsFunc(s.ruRanks, s.expendable) }
+// toleratesReadoutLoss says whether a run bears that the link to any other readout unit is down.
+func (s *session) toleratesReadoutLoss() bool { return slices.ContainsFunc(s.ruRanks, s.expendable) }
 
-// linkDown takes the end of a link. That to a node without which the run goes on is noted: the readout unit gives up
+// onLinkDown takes the end of a link. That to a node without which the run goes on is noted: the readout unit gives up
 // what it had under way to a builder unit, and the scheduler what that had; of a readout unit the scheduler tells. Any
 // other is a fault.
-func (s *session) linkDown(rank int, err error) {
-	if rank == s.deciding.rank {
-		s.decisionLost()
+func (s *session) onLinkDown(rank int, err error) {
+	if rank == s.decisions.rank {
+		s.onDecisionNodeLost()
 	}
-	if unit := s.deciding.unit.Load(); unit != nil {
+	if unit := s.decisions.unit.Load(); unit != nil {
 		unit.RankLost(rank)
 	}
 	if !s.expendable(rank) {
@@ -55,22 +55,22 @@ func (s *session) linkDown(rank int, err error) {
 	}
 	s.mu.Lock()
 	s.lost = append(s.lost, rank)
-	if s.apart(rank) {
-		s.gone[rank] = true // nothing is held for it, so another process may take its place at once
+	if s.hasDecisionUnitOnly(rank) {
+		s.vacatedRanks[rank] = true // nothing is held for it, so another process may take its place at once
 	}
-	dead := s.dead
+	dead := s.aborted
 	s.mu.Unlock()
 	if ru := s.ru.Load(); ru != nil {
 		ru.HandleLinkDown(rank)
 	}
 	if !dead {
-		go s.degradeBy(err) // the state machine may be waiting for a transition that this call holds up
+		go s.reportDegraded(err) // the state machine may be waiting for a transition that this call holds up
 	}
 }
 
-// dropUnit ends the link to a unit that the scheduler says is lost, so that what is under way to it is over now and not
+// dropLink ends the link to a unit that the scheduler says is lost, so that what is under way to it is over now and not
 // when the link finds out.
-func (s *session) dropUnit(role tagnet.Role, unit int) {
+func (s *session) dropLink(role tagnet.Role, unit int) {
 	ranks := s.buRanks
 	if role == tagnet.Readout {
 		ranks = s.ruRanks
@@ -82,44 +82,44 @@ func (s *session) dropUnit(role tagnet.Role, unit int) {
 	if rank == int(s.me.GetRank()) || !s.expendable(rank) {
 		return
 	}
-	s.endpoint.DropLink(rank, errGone)
+	s.endpoint.DropLink(rank, errUnitLost)
 	if role == tagnet.Readout && !s.me.GetBuilder() {
-		s.vacate(rank)
+		s.allowReadmission(rank)
 	}
 }
 
-var errGone = errors.New("its unit is lost to the scheduler")
+var errUnitLost = errors.New("its unit is lost to the scheduler")
 
-// absences takes, for the builder unit, which readout units have gone and which are back, as a conversation with the
+// absenceHandler takes, for the builder unit, which readout units have gone and which are back, as a conversation with the
 // scheduler tells it from the beginning on.
-func (s *session) absences() func([]tagnet.Absence) {
-	had := 0
+func (s *session) absenceHandler() func([]tagnet.Absence) {
+	seen := 0
 	return func(all []tagnet.Absence) {
 		s.mu.Lock()
-		known := min(max(0, s.changes-had), len(all)) // by an earlier conversation
-		had += len(all)
-		s.changes = max(s.changes, had)
+		applied := min(max(0, s.absencesSeen-seen), len(all)) // by an earlier conversation
+		seen += len(all)
+		s.absencesSeen = max(s.absencesSeen, seen)
 		s.mu.Unlock()
-		for _, a := range all[known:] {
-			s.absent(a)
+		for _, a := range all[applied:] {
+			s.applyAbsence(a)
 		}
 	}
 }
 
-// absent takes one of them.
-func (s *session) absent(a tagnet.Absence) {
+// applyAbsence takes one of them.
+func (s *session) applyAbsence(a tagnet.Absence) {
 	bu := s.bu.Load()
 	if bu == nil {
 		return
 	}
-	s.heedAbsence(a)
+	s.noteAbsence(a)
 	var err error
 	if a.Rejoined {
 		err = bu.MarkRUBack(int(a.RU), a.FirstMEP)
 	} else {
-		s.dropUnit(tagnet.Readout, int(a.RU))
+		s.dropLink(tagnet.Readout, int(a.RU))
 		if err = bu.MarkRUGone(int(a.RU)); err == nil {
-			s.vacate(s.ruRanks[a.RU])
+			s.allowReadmission(s.ruRanks[a.RU])
 		}
 	}
 	if err != nil {
@@ -127,14 +127,14 @@ func (s *session) absent(a tagnet.Absence) {
 	}
 }
 
-// lacks says whether the builder unit here takes a readout unit for gone now.
-func (s *session) lacks(ru int) bool {
+// isReadoutGone says whether the builder unit here takes a readout unit for gone now.
+func (s *session) isReadoutGone(ru int) bool {
 	bu := s.bu.Load()
 	return bu != nil && bu.IsRUGone(ru)
 }
 
-// missing tells what readout units were taken to lack in what is built here.
-func (s *session) missing() (out []*nodev1.Missing) {
+// missingReports tells what readout units were taken to lack in what is built here.
+func (s *session) missingReports() (out []*nodev1.Missing) {
 	bu := s.bu.Load()
 	if bu == nil {
 		return nil
@@ -153,61 +153,61 @@ func (s *session) missing() (out []*nodev1.Missing) {
 	return out
 }
 
-// badSent is what a node says of a readout unit whose data do not fit, before why.
-const badSent = "what it sends does not fit"
+// badDataText is what a node says of a readout unit whose data do not fit, before why.
+const badDataText = "what it sends does not fit"
 
-// badData takes that data of a readout unit do not fit, and says whether the builder unit goes on without them. The
+// tolerateBadData takes that data of a readout unit do not fit, and says whether the builder unit goes on without them. The
 // control hears of it and has the run do without that readout unit.
-func (s *session) badData(bad *builderunit.DataError) (borne bool) {
+func (s *session) tolerateBadData(bad *builderunit.DataError) (tolerated bool) {
 	rank := s.ruRanks[bad.RU]
 	if rank == int(s.me.GetRank()) || !s.expendable(rank) {
 		return false
 	}
-	why := s.node.cause(badSent, bad)
+	why := s.node.cause(badDataText, bad)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.away[bad.RU] {
+	if s.absentReadouts[bad.RU] {
 		return true // what it sent before
 	}
-	if !slices.ContainsFunc(s.bad, func(c fsm.Cause) bool { return c.Component == why.Component }) {
-		s.bad = append(s.bad, why)
+	if !slices.ContainsFunc(s.badReadouts, func(c fsm.Cause) bool { return c.Component == why.Component }) {
+		s.badReadouts = append(s.badReadouts, why)
 	}
 	return true
 }
 
-// heedAbsence notes who has gone or come back: whoever has gone needs no accusation any more.
-func (s *session) heedAbsence(a tagnet.Absence) {
-	ru, name := int(a.RU), s.node.readout(int(a.RU))
+// noteAbsence notes who has gone or come back: whoever has gone needs no accusation any more.
+func (s *session) noteAbsence(a tagnet.Absence) {
+	ru, name := int(a.RU), s.node.readoutName(int(a.RU))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.away == nil {
-		s.away = map[int]bool{}
+	if s.absentReadouts == nil {
+		s.absentReadouts = map[int]bool{}
 	}
-	s.away[ru] = !a.Rejoined
-	s.bad = slices.DeleteFunc(s.bad, func(c fsm.Cause) bool { return c.Component == name })
+	s.absentReadouts[ru] = !a.Rejoined
+	s.badReadouts = slices.DeleteFunc(s.badReadouts, func(c fsm.Cause) bool { return c.Component == name })
 }
 
-// badPeers tells of them.
-func (s *session) badPeers() (all []*nodev1.Cause) {
+// badPeerCauses tells of them.
+func (s *session) badPeerCauses() (all []*nodev1.Cause) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, c := range s.bad {
+	for _, c := range s.badReadouts {
 		all = append(all, causeMessage(c))
 	}
 	return all
 }
 
-// degradeBy tells that the node goes on without a peer.
-func (s *session) degradeBy(err error) {
-	if told := s.node.runner.Degrade(s.node.cause("transport", err)); told != nil {
-		s.node.tooLate("a link that is down", err, told)
+// reportDegraded tells that the node goes on without a peer.
+func (s *session) reportDegraded(err error) {
+	if refused := s.node.runner.Degrade(s.node.cause("transport", err)); refused != nil {
+		s.node.logTooLate("a link that is down", err, refused)
 	}
 }
 
-// apart says that a node has the decision unit, and no other: whatever becomes of it, events are built.
-func (s *session) apart(rank int) bool {
+// hasDecisionUnitOnly says that a node has the decision unit, and no other: whatever becomes of it, events are built.
+func (s *session) hasDecisionUnitOnly(rank int) bool {
 	m := s.view.GetMembers()[rank]
-	return rank == s.deciding.rank && !m.GetReadout() && !m.GetBuilder()
+	return rank == s.decisions.rank && !m.GetReadout() && !m.GetBuilder()
 }
 
 // lostRanks are the ranks of these nodes.
@@ -227,8 +227,8 @@ func (s *session) lostPeers() (names []string) {
 	return names
 }
 
-// tellLost tells a readout unit that is new which links were down before it was there.
-func (s *session) tellLost() {
+// replayLostLinks tells a readout unit that is new which links were down before it was there.
+func (s *session) replayLostLinks() {
 	s.mu.Lock()
 	lost := s.lost
 	s.mu.Unlock()
@@ -237,11 +237,11 @@ func (s *session) tellLost() {
 	}
 }
 
-// bearing signals to ranks. What does not reach one without which the run goes on is lost with it: the scheduler tells
+// tolerantSignaler signals to ranks. What does not reach one without which the run goes on is lost with it: the scheduler tells
 // the units that it is gone.
-type bearing struct{ s *session }
+type tolerantSignaler struct{ s *session }
 
-func (b bearing) Signal(rank int, payload []byte) error {
+func (b tolerantSignaler) Signal(rank int, payload []byte) error {
 	err := b.s.endpoint.Signal(rank, payload)
 	if err != nil && b.s.view.GetMembers()[rank].GetReadout() && b.s.expendable(rank) {
 		return nil

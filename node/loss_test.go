@@ -40,11 +40,11 @@ var disciplines = map[string]func(*config.Config){
 	"shift, window":  func(c *config.Config) { c.PhaseEnd = "1ms" },
 	"announced, barrier": func(c *config.Config) {
 		c.PhaseEnd = "tournament"
-		announced(c)
+		withoutPreGranted(c)
 	},
 	"announced, free": func(c *config.Config) {
 		c.Discipline = "free"
-		announced(c)
+		withoutPreGranted(c)
 	},
 	"shift, no barrier": func(c *config.Config) { c.PhaseEnd = "none" },
 	"free":              func(c *config.Config) { c.Discipline = "free" },
@@ -57,13 +57,13 @@ var disciplines = map[string]func(*config.Config){
 	},
 }
 
-// announced makes slots too small for windows that stand, so that each MEP is given its own.
-func announced(c *config.Config) {
-	whole := *c
-	if err := whole.Complete(); err != nil {
+// withoutPreGranted makes slots too small for windows that stand, so that each MEP is given its own.
+func withoutPreGranted(c *config.Config) {
+	complete := *c
+	if err := complete.Complete(); err != nil {
 		panic(err)
 	}
-	_, high := whole.MEPSize(0)
+	_, high := complete.MEPSize(0)
 	c.SlotSize = config.Bytes(high)
 }
 
@@ -116,8 +116,8 @@ func (p *pair) end(s *tagnet.Server) {
 	p.must(&nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP})
 }
 
-// settled closes the accounts of what is left: nothing is open, and each token came to an end at each readout unit.
-func (p *pair) settled(s *tagnet.Server) {
+// checkAccounts closes the accounts of what is left: nothing is open, and each token came to an end at each readout unit.
+func (p *pair) checkAccounts(s *tagnet.Server) {
 	p.t.Helper()
 	reg := s.Registers()
 	c := reg.Counters
@@ -183,7 +183,7 @@ func TestBuilderLost(t *testing.T) {
 			}
 			p.without(victim)
 			p.end(s)
-			p.settled(s)
+			p.checkAccounts(s)
 		})
 	}
 }
@@ -221,7 +221,7 @@ func TestBuilderExcludedAndIncluded(t *testing.T) {
 				p.awaits("its MEPs", func() bool { return s.Registers().Bus[1].Counters.Built > built+10 })
 			}
 			p.end(s)
-			p.settled(s)
+			p.checkAccounts(s)
 			if k := p.report(1).GetCounters(); k["bu.exclusions"] != 2 {
 				t.Errorf("n1 was excluded twice and counts %d", k["bu.exclusions"])
 			}
@@ -255,8 +255,8 @@ func TestStartAgain(t *testing.T) {
 					t.Fatalf("round %d does not end: %+v", round, s.Registers())
 				}
 				p.must(&nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP})
-				p.settled(s)
-				p.whole(s, 1990)
+				p.checkAccounts(s)
+				p.checkComplete(s, 1990)
 				if round == 2 {
 					break
 				}
@@ -268,8 +268,8 @@ func TestStartAgain(t *testing.T) {
 	}
 }
 
-// whole holds that all events of a run were built, and that writers and readers of links agree about this run alone.
-func (p *pair) whole(s *tagnet.Server, events uint64) {
+// checkComplete holds that all events of a run were built, and that writers and readers of links agree about this run alone.
+func (p *pair) checkComplete(s *tagnet.Server, events uint64) {
 	p.t.Helper()
 	sums := map[string]uint64{}
 	for i := range p.nodes {
@@ -327,7 +327,7 @@ func TestPause(t *testing.T) {
 			}
 			p.more(s, 20)
 			p.end(s)
-			p.settled(s)
+			p.checkAccounts(s)
 		})
 	}
 }

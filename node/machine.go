@@ -15,9 +15,9 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// machine tells what the machine gives this process; s may be nil.
-func (n *process) machine(s *session) *nodev1.Machine {
-	limits := n.limits.now()
+// machineReport tells what the machine gives this process; s may be nil.
+func (n *process) machineReport(s *session) *nodev1.Machine {
+	limits := n.limits.get()
 	m := &nodev1.Machine{
 		Host:        limits.host,
 		Processors:  uint32(runtime.GOMAXPROCS(0)),
@@ -43,9 +43,9 @@ func (n *process) machine(s *session) *nodev1.Machine {
 	return m
 }
 
-// limitsAge is how old the limits in a report may be. They stand in a dozen files, which would be opened for each
+// limitsMaxAge is how old the limits in a report may be. They stand in a dozen files, which would be opened for each
 // report, twice a second; they change when a container is given other limits.
-const limitsAge = 10 * time.Second
+const limitsMaxAge = 10 * time.Second
 
 // limits are what hardly ever changes of a machine.
 type limits struct {
@@ -55,22 +55,22 @@ type limits struct {
 	shares string // see hostlimits.SharedMemory
 }
 
-// limitsRead are the limits as read last.
-type limitsRead struct {
-	mu   sync.Mutex // guards those below
-	last limits
-	at   time.Time // zero: never
+// limitsCache are the limits as read last.
+type limitsCache struct {
+	mu     sync.Mutex // guards those below
+	last   limits
+	readAt time.Time // zero: never
 }
 
-// now reads the limits, unless they were read a moment ago.
-func (l *limitsRead) now() limits {
+// get reads the limits, unless they were read a moment ago.
+func (l *limitsCache) get() limits {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.at.IsZero() || time.Since(l.at) > limitsAge {
+	if l.readAt.IsZero() || time.Since(l.readAt) > limitsMaxAge {
 		shm, shares := hostlimits.SharedMemory()
 		l.last = limits{memory: uint64(hostlimits.Memory()), shm: uint64(shm), shares: shares}
 		l.last.host, _ = os.Hostname() // a machine without a name is one all the same
-		l.at = time.Now()
+		l.readAt = time.Now()
 	}
 	return l.last
 }

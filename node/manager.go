@@ -8,9 +8,9 @@ import (
 	"ringlet/node/cluster"
 )
 
-// tellManager tells the service manager that the node serves, and from then on that it is alive. What it returns ends
+// notifyManager tells the service manager that the node serves, and from then on that it is alive. What it returns ends
 // that.
-func (n *process) tellManager(ctx context.Context, members *cluster.Cluster) (end func()) {
+func (n *process) notifyManager(ctx context.Context, members *cluster.Cluster) (end func()) {
 	n.cfg.Notifier.Ready(fmt.Sprintf("in the cluster as %s, at %s", n.cfg.Name, members.Addr()))
 	ctx, cancel := context.WithCancel(ctx)
 	watched := make(chan struct{})

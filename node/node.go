@@ -58,7 +58,7 @@ type Config struct {
 	Leave <-chan struct{}
 	Grace time.Duration
 
-	Dog *watchdog.Dog // looks after the loops of the node; nil: nobody does
+	Watchdog *watchdog.Watcher // looks after the loops of the node; nil: nobody does
 
 	Monitor net.Listener // for /livez and /readyz over plain HTTP; nil: nobody monitors. Run closes it
 	// Metrics makes what answers /metrics there of what reads a report. Nil: there are none.
@@ -71,37 +71,37 @@ type Ports struct{ Data, Service, Gossip int }
 // process is a running node process.
 type process struct {
 	// immutable after start
-	cfg     Config
-	log     *slog.Logger
-	logged  *atomic.Uint32 // number of the run that log lines carry
-	runner  *fsm.Runner
-	network *quic.Network
-	host    *tagnet.Host  // of the scheduler, where the control gives it to this node
-	fence   *tagnet.Fence // says which control is obeyed, by the node service and by the host
-	orders  orders        // in which it gave its commands
-	door    *connlimit.Listener
-	tap     *tap.Tap // of its builder unit, run after run
+	cfg             Config
+	log             *slog.Logger
+	loggedRun       *atomic.Uint32 // number of the run that log lines carry
+	runner          *fsm.Runner
+	network         *quic.Network
+	host            *tagnet.Host    // of the scheduler, where the control gives it to this node
+	fence           *tagnet.Fence   // says which control is obeyed, by the node service and by the host
+	commands        commandSequence // in which it gave its commands
+	serviceListener *connlimit.Listener
+	tap             *tap.Tap // of its builder unit, run after run
 
 	// atomic, or with a lock of its own
-	control   presence
-	files     presence // of the control, in calls about files
-	refusals  refusals
-	samplers  atomic.Int32                    // calls of Sample
-	leaving   atomic.Bool                     // it was told to end in a run
-	lingered  atomic.Int64                    // when the service manager was asked for more time, in s
-	promised  atomic.Bool                     // the control ends the run for this node
-	parted    atomic.Bool                     // its links were closed since its part in a run that goes on is over
-	collected atomic.Bool                     // the control has all that it wants to know of the last run
-	members   atomic.Pointer[cluster.Cluster] // nil while it is not in the cluster
-	earlier   earlier                         // recovery of what earlier runs left
-	limits    limitsRead                      // of the machine
+	controlCalls    presence
+	fileCalls       presence // of the control, in calls about files
+	refusals        refusals
+	samplers        atomic.Int32                    // calls of Sample
+	leaving         atomic.Bool                     // it was told to end in a run
+	lastExtension   atomic.Int64                    // when the service manager was asked for more time, in s
+	releasePromised atomic.Bool                     // the control ends the run for this node
+	linksClosed     atomic.Bool                     // its links were closed since its part in a run that goes on is over
+	collected       atomic.Bool                     // the control has all that it wants to know of the last run
+	members         atomic.Pointer[cluster.Cluster] // nil while it is not in the cluster
+	recovery        runRecovery                     // recovery of what earlier runs left
+	limits          limitsCache                     // of the machine
 
 	mu         sync.Mutex             // guards what follows
 	request    *nodev1.CommandRequest // of the transition under way
 	session    *session
 	run        uint32
-	writing    chan struct{}  // closed when the output of the last run is; nil before there was one
-	writingRun uint32         // the number of that run
+	outputDone chan struct{}  // closed when the output of the last run is; nil before there was one
+	outputRun  uint32         // the number of that run
 	discard    bool           // the stop under way abandons the run
 	parked     fsm.Cause      // the fault elsewhere that this node had to stop for; zero: none since it was configured
 	last       *nodev1.Report // figures of the last run, once it is over
@@ -116,8 +116,8 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	logged := new(atomic.Uint32)
 	n := &process{
-		cfg:    cfg,
-		logged: logged,
+		cfg:       cfg,
+		loggedRun: logged,
 		log: slog.New(runLog{cfg.Log.Handler(), logged}).With("node",
 			cfg.Name),
 		fence: tagnet.NewFence(),
@@ -128,7 +128,7 @@ func Run(ctx context.Context, cfg Config) error {
 		Addr:   net.JoinHostPort(cmp.Or(cfg.DataHost, cfg.Host), strconv.Itoa(cfg.Ports.Data)),
 		Server: cfg.Identity.Server(),
 		Client: cfg.Identity.Client,
-		Name:   peerName,
+		Name:   linkPeerName,
 		Spin:   cfg.Spin,
 		Log:    n.log,
 
@@ -140,28 +140,28 @@ func Run(ctx context.Context, cfg Config) error {
 	defer func() { _ = network.Close() }()
 	n.network = network
 	n.runner = fsm.New(cfg.Name, fsm.Actions{
-		fsm.Load:      nothing,
+		fsm.Load:      noAction,
 		fsm.Configure: n.configure,
 		fsm.Start:     n.start,
-		fsm.Pause:     nothing,
-		fsm.Resume:    nothing,
+		fsm.Pause:     noAction,
+		fsm.Resume:    noAction,
 		fsm.Stop:      n.stop,
 		fsm.Reset:     n.reset,
-		fsm.Unload:    nothing,
+		fsm.Unload:    noAction,
 		fsm.Recover:   n.recover,
 	}, fsm.Options{
 		Abandon:   n.abandon,
-		CloseWait: stopTime,
-		Timeouts:  fsm.Timeouts{fsm.Stop: stopTime}.AtLeast(cfg.AtLeast),
+		CloseWait: stopTimeout,
+		Timeouts:  fsm.Timeouts{fsm.Stop: stopTimeout}.AtLeast(cfg.AtLeast),
 	})
 	defer n.close()
-	n.heed()
+	n.watchLoops()
 	return n.serve(ctx)
 }
 
-// peerName reads the name of a node from its verified certificate. Links are between nodes, and the transport holds
+// linkPeerName reads the name of a node from its verified certificate. Links are between nodes, and the transport holds
 // the name against the view.
-func peerName(cs tls.ConnectionState) (string, error) {
+func linkPeerName(cs tls.ConnectionState) (string, error) {
 	p, err := certs.PeerIdentity(cs)
 	if err == nil && p.Role != certs.RoleNode {
 		err = fmt.Errorf("%s is a %s, and links are between nodes: give its process the keys of a node", p.Name, p.Role)
@@ -180,10 +180,10 @@ func (n *process) serve(ctx context.Context) error {
 	n.host.Register(server)
 	defer n.host.Close()
 	failed := make(chan error, 1)
-	n.door = connlimit.Listen(lis, serviceName, n.log)
-	go func() { failed <- server.Serve(n.door) }()
+	n.serviceListener = connlimit.Listen(lis, serviceName, n.log)
+	go func() { failed <- server.Serve(n.serviceListener) }()
 	defer server.Stop()
-	defer n.monitor()()
+	defer n.serveMonitor()()
 	members, err := n.join(ctx, lis.Addr())
 	if members == nil {
 		return err
@@ -193,10 +193,10 @@ func (n *process) serve(ctx context.Context) error {
 	defer n.members.Store(nil)
 	n.log.Info("in the cluster, waiting for the control", "grpc", lis.Addr(), "data", n.network.Addr(), "gossip",
 		members.Addr())
-	defer n.tellManager(ctx, members)()
+	defer n.notifyManager(ctx, members)()
 	guarded, cancel := context.WithCancel(ctx)
 	var alone sync.WaitGroup
-	alone.Go(func() { n.guard(guarded) })
+	alone.Go(func() { n.runLease(guarded) })
 	alone.Go(func() { n.cfg.Identity.Watch(guarded, n.log) })
 	defer alone.Wait()
 	defer cancel()
@@ -204,7 +204,7 @@ func (n *process) serve(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	case <-n.cfg.Leave:
-		n.letGo(ctx)
+		n.awaitLeave(ctx)
 		return nil
 	case err := <-failed:
 		return fmt.Errorf("node service: %w", err)
@@ -242,7 +242,7 @@ func (n *process) join(ctx context.Context, service net.Addr) (*cluster.Cluster,
 
 // close ends whatever the node is doing.
 func (n *process) close() {
-	defer n.earlier.close()
+	defer n.recovery.close()
 	if s, _ := n.current(); s != nil {
 		_ = s.endpoint.Close() // nobody is to wait for a peer, or a peer for this node
 	}
@@ -250,13 +250,13 @@ func (n *process) close() {
 		n.log.Error("a transition did not end, so its memory is left to the end of the process", "err", err)
 		return
 	}
-	if s := n.take(); s != nil {
+	if s := n.takeSession(); s != nil {
 		s.abort()
 	}
 }
 
-// take takes the session away from the node.
-func (n *process) take() *session {
+// takeSession takes the session away from the node.
+func (n *process) takeSession() *session {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	s := n.session
@@ -270,11 +270,11 @@ func (n *process) current() (*session, *nodev1.CommandRequest) {
 	return n.session, n.request
 }
 
-func nothing(context.Context) error { return nil }
+func noAction(context.Context) error { return nil }
 
 // configure makes memory and links for a view.
 func (n *process) configure(ctx context.Context) error {
-	if s := n.take(); s != nil {
+	if s := n.takeSession(); s != nil {
 		s.abort() // of a configuration that failed
 	}
 	_, req := n.current()
@@ -298,11 +298,11 @@ func (n *process) configure(ctx context.Context) error {
 func (n *process) start(ctx context.Context) error {
 	s, req := n.current()
 	if s == nil {
-		return n.cause("configuration", errDown)
+		return n.cause("configuration", errLinksDown)
 	}
 	n.mu.Lock()
 	n.run, n.last, n.began, n.stopped = req.GetRun(), nil, time.Now(), nil
-	n.logged.Store(req.GetRun())
+	n.loggedRun.Store(req.GetRun())
 	n.mu.Unlock()
 	if len(s.lostPeers()) == 0 && !n.runner.Status().Degraded.IsZero() {
 		_ = n.runner.Restore() // what hurt the run before was its own
@@ -326,18 +326,18 @@ func (n *process) stop(ctx context.Context) error {
 		n.giveUp()
 		return nil
 	}
-	ctx, cancel := s.whileItMoves(ctx)
+	ctx, cancel := s.whileProgressing(ctx)
 	defer cancel()
 	err := s.stop(ctx)
-	n.keep(s)
+	n.keepReport(s)
 	if err != nil {
 		return n.cause("output", err)
 	}
 	return nil
 }
 
-// keep remembers the figures of a run that is over.
-func (n *process) keep(s *session) {
+// keepReport remembers the figures of a run that is over.
+func (n *process) keepReport(s *session) {
 	r := s.report()
 	r.Final, r.Timeline, r.EndedAtUs = true, s.timeline(reportSteps), time.Now().UnixMicro()
 	n.mu.Lock()
@@ -349,7 +349,7 @@ func (n *process) keep(s *session) {
 }
 
 func (n *process) reset(context.Context) error {
-	if s := n.take(); s != nil {
+	if s := n.takeSession(); s != nil {
 		s.abort()
 	}
 	return nil
@@ -365,10 +365,10 @@ func (n *process) abandon(_ fsm.State, why fsm.Cause) {
 
 // giveUp ends units and links, and drops the output.
 func (n *process) giveUp() {
-	if s := n.take(); s != nil {
+	if s := n.takeSession(); s != nil {
 		_ = s.endpoint.Close() // first, so that nobody waits for a peer
 		s.halt()
-		n.keep(s)
+		n.keepReport(s)
 		s.abort()
 	}
 }
@@ -376,12 +376,12 @@ func (n *process) giveUp() {
 // fail reports that a part of the node broke. It matters while the node runs or is on its way there. The fault of
 // another is not this node's error: it is parked. A link that breaks at rest is told as a degradation, so that the
 // control has the links made anew before the next run; one that a peer has closed on purpose is told by that peer.
-func (n *process) fail(part string, err error) {
-	why := n.cause(part, err)
+func (n *process) fail(subsystem string, err error) {
+	why := n.cause(subsystem, err)
 	switch st := n.runner.Status().State; st {
 	case fsm.Starting, fsm.Running, fsm.Pausing, fsm.Paused, fsm.Resuming:
 		if n.givingUp() {
-			n.log.Debug("giving the run up, so only noted", "part", part, "err", err)
+			n.log.Debug("giving the run up, so only noted", "part", subsystem, "err", err)
 			return
 		}
 		if why.Component != n.cfg.Name {
@@ -391,16 +391,16 @@ func (n *process) fail(part string, err error) {
 		fallthrough
 	case fsm.Configuring:
 		if err := n.runner.Fail(why); err != nil {
-			n.tooLate("a fault", why, err)
+			n.logTooLate("a fault", why, err)
 		}
 	case fsm.Stopping, fsm.Ready:
-		if why.Part == PartTransport && why.Kind != fsm.CauseClosed && !n.givingUp() {
+		if why.Subsystem == SubsystemTransport && why.Kind != fsm.CauseClosed && !n.givingUp() {
 			_ = n.runner.Degrade(why) // fails only when the node ends
 			return
 		}
 		fallthrough
 	default:
-		n.log.Debug("not running, so only noted", "part", part, "err", err)
+		n.log.Debug("not running, so only noted", "part", subsystem, "err", err)
 	}
 }
 
@@ -425,50 +425,50 @@ func (n *process) park(why fsm.Cause) {
 	}
 	n.log.Info("parked by a fault elsewhere", "cause", why) // the control tells it
 	if err := n.runner.Submit(fsm.Stop); err != nil {
-		n.tooLate("the fault of another", why, err)
+		n.logTooLate("the fault of another", why, err)
 	}
 }
 
-// tooLate tells of something that the state machine refused. A node that ends refuses everything: that is no news.
-func (n *process) tooLate(what string, told, refused error) {
+// logTooLate tells of something that the state machine refused. A node that ends refuses everything: that is no news.
+func (n *process) logTooLate(what string, late, refused error) {
 	level := slog.LevelWarn
 	if errors.Is(refused, fsm.ErrClosed) {
 		level = slog.LevelDebug
 	}
-	n.log.Log(context.Background(), level, what+" came too late to matter", "err", told, "why", refused)
+	n.log.Log(context.Background(), level, what+" came too late to matter", "err", late, "why", refused)
 }
 
 // cause makes an error the typed cause of a transition's failure. Where a peer is at fault, it is named as the
 // component.
-func (n *process) cause(part string, err error) fsm.Cause {
+func (n *process) cause(subsystem string, err error) fsm.Cause {
 	component, kind := n.cfg.Name, fsm.CauseFailed
 	var down *transport.LinkError
 	var late *barrier.TimeoutError
 	var data *builderunit.DataError
 	if errors.As(err, &data) {
-		component, part = n.readout(data.RU), badSent
+		component, subsystem = n.readoutName(data.RU), badDataText
 	} else if errors.As(err, &down) {
 		component = down.Peer
 		if quic.ClosedByPeer(err) {
 			kind, err = fsm.CauseClosed, fmt.Errorf("%s has ended its links on purpose: %w", down.Peer, err)
 		}
 	} else if errors.As(err, &late) && len(late.Missing) == 1 {
-		component = n.readout(late.Missing[0])
+		component = n.readoutName(late.Missing[0])
 	} else if _, req := n.current(); errors.Is(err, tagnet.ErrGone) && req.GetTagnetName() != "" {
 		component = req.GetTagnetName()
 	}
 	return fsm.Cause{
 		Kind:      kind,
 		Component: component,
-		Part:      partOf(part, err),
+		Subsystem: subsystemOf(subsystem, err),
 		Trouble:   troubleOf(err),
-		What:      part + ": " + strings.ReplaceAll(certs.Explain(err).Error(), "\n", "; "), // a sentence, of several perhaps
+		What:      subsystem + ": " + strings.ReplaceAll(certs.Explain(err).Error(), "\n", "; "), // a sentence, of several perhaps
 		Evidence:  fmt.Sprintf("seen by %s at %s", n.cfg.Name, time.Now().Format(time.RFC3339Nano)),
 	}
 }
 
-// readout is the name of the node that holds a readout unit in the present view; this node's where there is none.
-func (n *process) readout(ru int) string {
+// readoutName is the name of the node that holds a readout unit in the present view; this node's where there is none.
+func (n *process) readoutName(ru int) string {
 	_, req := n.current()
 	for _, m := range req.GetView().GetMembers() {
 		if m.GetReadout() && int(m.GetRuIndex()) == ru {
@@ -478,9 +478,9 @@ func (n *process) readout(ru int) string {
 	return n.cfg.Name
 }
 
-var errDown = errors.New("the links of this node are down: reset and configure it again")
+var errLinksDown = errors.New("the links of this node are down: reset and configure it again")
 
-// stopTime is how long the units may go without any progress while they end and the output becomes whole, see
+// stopTimeout is how long the units may go without any progress while they end and the output becomes whole, see
 // session.progress. The end itself takes as long as it takes: an output may be large, or its disk slow. Only the wait
 // for a disk to confirm what was written moves nothing.
-const stopTime = 60 * time.Second
+const stopTimeout = 60 * time.Second

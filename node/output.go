@@ -53,7 +53,7 @@ func (s *session) lenders() (which []bool, n int) {
 // spareBlocks is how many MEPs readers of the outputs may hold where they lie.
 func (s *session) spareBlocks() int {
 	_, n := s.lenders()
-	return n * config.BufferRoom
+	return n * config.BufferMEPs
 }
 
 // makeSlots makes the slots of the builder unit, and room for the MEPs that readers of the output hold.
@@ -69,17 +69,17 @@ func (s *session) makeSlots(suffix string) error {
 	return err
 }
 
-// freshSlots makes the slots anew where readers of the last run's output may still look at MEPs in them: these keep the
+// renewSlots makes the slots anew where readers of the last run's output may still look at MEPs in them: these keep the
 // memory, the name goes. The caller holds changing.
-func (s *session) freshSlots() error {
+func (s *session) renewSlots() error {
 	if n := s.spareBlocks(); n == 0 || s.slots.Spare() == n {
 		return nil
 	}
 	if err := s.slots.Close(); err != nil { // first: there may not be room for both
 		return err
 	}
-	s.remade++
-	return s.makeSlots(fmt.Sprintf("-slots-%d", s.remade))
+	s.slotsRemade++
+	return s.makeSlots(fmt.Sprintf("-slots-%d", s.slotsRemade))
 }
 
 // openOutput opens the output of a run, and has whoever asks for it wait until it is closed.
@@ -94,10 +94,10 @@ func (s *session) openOutput(req *nodev1.CommandRequest) (sink.Sink, error) {
 	}
 	writing := make(chan struct{})
 	s.mu.Lock()
-	s.sink, s.writing = out, writing
+	s.sink, s.outputDone = out, writing
 	s.mu.Unlock()
 	s.node.mu.Lock()
-	s.node.writing, s.node.writingRun = writing, req.GetRun()
+	s.node.outputDone, s.node.outputRun = writing, req.GetRun()
 	s.node.mu.Unlock()
 	return out, nil
 }
@@ -121,7 +121,7 @@ func (s *session) openSink(run uint32, key recording.Key) (sink.Sink, error) {
 			of.Backlog, of.Log = int64(s.cfg.DiskBacklog), s.node.log
 			of.Segments.SegmentBytes = int64(s.cfg.BacklogSegment())
 		}
-		out, err := s.openOne(&outputs[i], of, lends[i])
+		out, err := s.openStream(&outputs[i], of, lends[i])
 		if err != nil {
 			for _, opened := range sinks {
 				err = errors.Join(err, opened.Abort())
@@ -133,18 +133,18 @@ func (s *session) openSink(run uint32, key recording.Key) (sink.Sink, error) {
 		}
 	}
 	if dirs != nil {
-		s.node.earlier.begin(dirs, run, s.node.log)
+		s.node.recovery.start(dirs, run, s.node.log)
 	}
 	out := sinks[0]
 	if len(sinks) > 1 {
 		out = sink.NewStreams(s.cfg.Route(), sinks)
 	}
-	return s.filtered(out, &settings)
+	return s.withFilter(out, &settings)
 }
 
-// filtered puts the filter before the output, where there is one: processes of others, or as many filters as there are
+// withFilter puts the filter before the output, where there is one: processes of others, or as many filters as there are
 // processors, which the units of the node use only for as long as events wait.
-func (s *session) filtered(out sink.Sink, settings *sink.Settings) (sink.Sink, error) {
+func (s *session) withFilter(out sink.Sink, settings *sink.Settings) (sink.Sink, error) {
 	choice, ok := s.cfg.FilterChoice()
 	if !ok {
 		return out, nil
@@ -152,7 +152,7 @@ func (s *session) filtered(out sink.Sink, settings *sink.Settings) (sink.Sink, e
 	cfg := sink.FilterConfig{
 		Deadline:   choice.Deadline,
 		MaxMEP:     int(s.cfg.SlotSize),
-		OnDecision: s.decided,
+		OnDecision: s.reportFiltered,
 		Log:        s.node.log,
 	}
 	if s.cfg.RegionJudged() {
@@ -190,10 +190,10 @@ func (s *session) checkDetector() error {
 	return err
 }
 
-// openOne opens one output, which is said in cfg.
-func (s *session) openOne(cfg *config.Config, settings sink.Settings, lends bool) (sink.Sink, error) {
+// openStream opens one output, which is said in cfg.
+func (s *session) openStream(cfg *config.Config, settings sink.Settings, lends bool) (sink.Sink, error) {
 	kind := cfg.Sink()
-	settings.Output, settings.Capacity = cfg.Output, config.BufferRoom*int(s.cfg.SlotSize)
+	settings.Output, settings.Capacity = cfg.Output, config.BufferMEPs*int(s.cfg.SlotSize)
 	switch {
 	case kind.Files:
 		settings.Output = OutputDir(*cfg)
@@ -202,7 +202,7 @@ func (s *session) openOne(cfg *config.Config, settings sink.Settings, lends bool
 		settings.Output = bufferName(*cfg, settings.Segments.Builder)
 	}
 	if lends {
-		settings.Lend, settings.LendMax, settings.Capacity = s.slots, config.BufferRoom, sink.LendCapacity
+		settings.Lend, settings.LendMax, settings.Capacity = s.slots, config.BufferMEPs, sink.LendCapacity
 	}
 	return kind.Open(settings)
 }
@@ -242,8 +242,8 @@ func (s *session) sinkSettings(run uint32, key recording.Key) (sink.Settings, er
 	}, nil
 }
 
-// sinksOf are the outputs of a builder unit, one or several.
-func sinksOf(out sink.Sink) []sink.Sink {
+// innerSinks are the outputs of a builder unit, one or several.
+func innerSinks(out sink.Sink) []sink.Sink {
 	if f, ok := out.(*sink.Filtered); ok {
 		out = f.Inner()
 	}
@@ -253,34 +253,34 @@ func sinksOf(out sink.Sink) []sink.Sink {
 	return []sink.Sink{out}
 }
 
-// lasting says whether the scheduler is to hear of a MEP only when it is safe. With a filter it is when the event has
+// awaitsDurability says whether the scheduler is to hear of a MEP only when it is safe. With a filter it is when the event has
 // its decision and the output has it: the filter's own memory is lost with the process.
-func (s *session) lasting() bool {
+func (s *session) awaitsDurability() bool {
 	return s.cfg.Filter != "" || s.cfg.WritesFiles() && s.cfg.Durability != config.DurabilityMemory
 }
 
-// ending lets what is built be written, even if a backlog is full: the second filter may not come before the run's end.
-func (s *session) ending() {
+// liftBacklogLimit lets what is built be written, even if a backlog is full: the second filter may not come before the run's end.
+func (s *session) liftBacklogLimit() {
 	s.mu.Lock()
 	out := s.sink
 	s.mu.Unlock()
 	if out == nil {
 		return
 	}
-	for _, one := range sinksOf(out) {
+	for _, one := range innerSinks(out) {
 		if b, ok := one.(*sink.Backlog); ok {
 			b.LiftBound()
 		}
 	}
 }
 
-// supersededTime bounds how long the marks of MEPs that do not count wait for a reader that does not read.
-const supersededTime = 5 * time.Second
+// supersedeTimeout bounds how long the marks of MEPs that do not count wait for a reader that does not read.
+const supersedeTimeout = 5 * time.Second
 
-// superseder tells the readers of every shared-memory output what does not count; nil: there is none.
-func (s *session) superseder(out sink.Sink) func([]builderunit.Result) {
+// supersedeHandler tells the readers of every shared-memory output what does not count; nil: there is none.
+func (s *session) supersedeHandler(out sink.Sink) func([]builderunit.Result) {
 	var to []*sink.Buffer
-	for _, one := range sinksOf(out) {
+	for _, one := range innerSinks(out) {
 		if b, ok := one.(*sink.Buffer); ok {
 			to = append(to, b)
 		}
@@ -298,7 +298,7 @@ func (s *session) superseder(out sink.Sink) func([]builderunit.Result) {
 // supersede tells the readers of a shared-memory output that MEPs do not count, since the scheduler did not take their
 // outcome. Where there are several, those of others are told, too, and have nothing to drop.
 func (s *session) supersede(to *sink.Buffer, results []builderunit.Result) {
-	ctx, cancel := context.WithTimeout(context.Background(), supersededTime)
+	ctx, cancel := context.WithTimeout(context.Background(), supersedeTimeout)
 	defer cancel()
 	for i := range results {
 		r := &results[i]

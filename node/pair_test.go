@@ -121,15 +121,15 @@ func newFarmOf(t *testing.T, of Config, roles ...cluster.Roles) *pair {
 			}
 		}
 		_ = seed.Close()
-		if left, _ := filepath.Glob(fmt.Sprintf("/dev/shm/ringlet-%d-*", p.run)); len(left) > 0 {
-			t.Errorf("left behind: %v", left)
+		if leftovers, _ := filepath.Glob(fmt.Sprintf("/dev/shm/ringlet-%d-*", p.run)); len(leftovers) > 0 {
+			t.Errorf("left behind: %v", leftovers)
 		}
 	})
 	if err := seed.Wait(ctx, names...); err != nil {
 		t.Fatal(err)
 	}
 	p.seed = seed
-	p.meet(seed)
+	p.connectAll(seed)
 	return p
 }
 
@@ -140,7 +140,7 @@ func (p *pair) process(ctx context.Context, seed *cluster.Cluster, of Config, ra
 	p.t.Helper()
 	name, ended := fmt.Sprint("n", rank), make(chan error, 1)
 	id := p.issue(name, certs.RoleNode)
-	own, kill := context.WithCancel(ctx)
+	nodeCtx, kill := context.WithCancel(ctx)
 	leave, gone := make(chan struct{}), make(chan struct{})
 	monitor, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -149,7 +149,7 @@ func (p *pair) process(ctx context.Context, seed *cluster.Cluster, of Config, ra
 	p.kill[rank], p.leave[rank], p.gone[rank], p.monitors[rank] = kill, leave, gone, monitor.Addr().String()
 	go func() {
 		defer close(gone)
-		ended <- Run(own, Config{
+		ended <- Run(nodeCtx, Config{
 			Name:     name,
 			Host:     "127.0.0.1",
 			Join:     []string{seed.Addr().String()},
@@ -176,7 +176,7 @@ func (p *pair) process(ctx context.Context, seed *cluster.Cluster, of Config, ra
 	return ended
 }
 
-func (p *pair) meet(seed *cluster.Cluster) {
+func (p *pair) connectAll(seed *cluster.Cluster) {
 	p.t.Helper()
 	p.view = &nodev1.View{}
 	var rus, bus uint32
@@ -196,15 +196,15 @@ func (p *pair) meet(seed *cluster.Cluster) {
 			Rank:        rank,
 			QuicAddress: m.Meta.QUICAddr,
 			GrpcAddress: m.Meta.GRPCAddr,
-			Readout:     m.Meta.Roles.Has(cluster.Readout),
+			Readout:     m.Meta.Roles.Contains(cluster.Readout),
 			RuIndex:     rus,
-			Builder:     m.Meta.Roles.Has(cluster.Builder),
+			Builder:     m.Meta.Roles.Contains(cluster.Builder),
 			BuIndex:     bus,
 		})
-		if m.Meta.Roles.Has(cluster.Readout) {
+		if m.Meta.Roles.Contains(cluster.Readout) {
 			rus++
 		}
-		if m.Meta.Roles.Has(cluster.Builder) {
+		if m.Meta.Roles.Contains(cluster.Builder) {
 			bus++
 		}
 	}
@@ -228,7 +228,7 @@ func (p *pair) scheduler(c config.Config) (*tagnet.Server, string) {
 		TagRing:      c.Traffic().Tags,
 		Bypass:       c.Traffic().Bypass,
 		Live:         c.Live(),
-		CompleteOnly: c.EventsWhole(),
+		CompleteOnly: c.EventsComplete(),
 	}
 	if c.Live() {
 		core.Events = c.Events
@@ -264,9 +264,9 @@ func (p *pair) scheduler(c config.Config) (*tagnet.Server, string) {
 		p.t.Fatal(err)
 	}
 	s := host.Server()
-	told := tagnet.NewRemote(conn, tagnet.RemoteConfig{Scope: scope, OnIncident: func(e *tagnet.UnitError) { lost <- e }})
+	remote := tagnet.NewRemote(conn, tagnet.RemoteConfig{Scope: scope, OnIncident: func(e *tagnet.UnitError) { lost <- e }})
 	p.t.Cleanup(func() {
-		told.Close()
+		remote.Close()
 		_ = conn.Close()
 		host.Close()
 		server.Stop()
@@ -334,7 +334,7 @@ func TestTwoRunsInARow(t *testing.T) {
 		out := t.TempDir() + "/"
 		c := testConfig(t, out)
 		sched, address := p.scheduler(c)
-		p.up(&nodev1.CommandRequest{Configuration: c.Effective(), View: p.view, TagnetAddress: address})
+		p.bringUp(&nodev1.CommandRequest{Configuration: c.Effective(), View: p.view, TagnetAddress: address})
 		select {
 		case <-sched.Drained():
 		case <-p.ctx.Done():
@@ -381,7 +381,7 @@ func TestAbandonedRun(t *testing.T) {
 	c.Events = 0 // it would go on for ever
 	_, address := p.scheduler(c)
 	req := &nodev1.CommandRequest{Configuration: c.Effective(), View: p.view, TagnetAddress: address}
-	p.up(req)
+	p.bringUp(req)
 	watch, err := p.nodes[0].Watch(p.ctx, &nodev1.WatchRequest{IntervalMs: 10, Timeline: 3})
 	if err != nil {
 		t.Fatal(err)
@@ -410,7 +410,7 @@ func TestAbandonedRun(t *testing.T) {
 	}
 	// Its links are down, so it cannot start again as it is; after a reset it can be configured.
 	for _, err := range p.command(&nodev1.CommandRequest{Command: nodev1.Command_COMMAND_START, View: p.view}) {
-		if status.Code(err) != codes.Aborted || !strings.Contains(err.Error(), errDown.Error()) {
+		if status.Code(err) != codes.Aborted || !strings.Contains(err.Error(), errLinksDown.Error()) {
 			t.Errorf("start without links: %v", err)
 		}
 	}

@@ -19,25 +19,25 @@ import (
 // Bounds of a gRPC service between members. A connection belongs to one unit, or to the control, and bears a few
 // conversations.
 const (
-	maxStreams  = 128
-	maxMessage  = 4 << 20 // a command with a view of 4096 members has half of it
-	maxHeaders  = 16 << 10
-	halfOpen    = 5 * time.Second // for a handshake of TCP, TLS and HTTP/2
-	serviceName = "node service"
+	maxStreams       = 128
+	maxMessage       = 4 << 20 // a command with a view of 4096 members has half of it
+	maxHeaders       = 16 << 10
+	handshakeTimeout = 5 * time.Second // for a handshake of TCP, TLS and HTTP/2
+	serviceName      = "node service"
 )
 
 // ServiceOptions are those of a gRPC server for members, with the keys of now at each handshake and a bound on whatever
 // a caller may take. A handshake, and the answer of a caller, may take 5 s, or atLeast if that is more.
 func ServiceOptions(id *certs.Identity, log *slog.Logger, atLeast time.Duration) []grpc.ServerOption {
-	return append(keptAlive(atLeast), grpc.Creds(id.ServerCredentials(log)),
-		grpc.ConnectionTimeout(max(halfOpen, atLeast)),
+	return append(keepaliveOptions(atLeast), grpc.Creds(id.ServerCredentials(log)),
+		grpc.ConnectionTimeout(max(handshakeTimeout, atLeast)),
 		grpc.MaxConcurrentStreams(maxStreams), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeaders))
 }
 
-// keptAlive finds out that a peer's host is gone: a process that dies ends its connections, a host that is cut off does
+// keepaliveOptions finds out that a peer's host is gone: a process that dies ends its connections, a host that is cut off does
 // not. Five seconds are little beside what a configuration grants the control, and a ping is nothing beside the
 // reports. The control asks in the same way.
-func keptAlive(atLeast time.Duration) []grpc.ServerOption {
+func keepaliveOptions(atLeast time.Duration) []grpc.ServerOption {
 	const every = 5 * time.Second
 	return []grpc.ServerOption{
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: every, Timeout: max(every, atLeast)}),
@@ -45,8 +45,8 @@ func keptAlive(atLeast time.Duration) []grpc.ServerOption {
 	}
 }
 
-// caller is who calls, by its certificate.
-func caller(ctx context.Context) (certs.Peer, error) {
+// callerOf is who calls, by its certificate.
+func callerOf(ctx context.Context) (certs.Peer, error) {
 	p, _ := peer.FromContext(ctx)
 	if p == nil {
 		return certs.Peer{}, errUnknownCaller
@@ -63,13 +63,13 @@ var errUnknownCaller = errors.New("the caller is not known, for its connection h
 
 // Identify names a caller for the scheduler, wherever that lives.
 func Identify(ctx context.Context) (tagnet.Caller, error) {
-	who, err := caller(ctx)
+	who, err := callerOf(ctx)
 	return tagnet.Caller{Name: who.Name, Role: string(who.Role)}, err
 }
 
-// byControl refuses whoever is not the control. Everybody else, people too, commands through it.
-func byControl(ctx context.Context) error {
-	who, err := caller(ctx)
+// requireControl refuses whoever is not the control. Everybody else, people too, commands through it.
+func requireControl(ctx context.Context) error {
+	who, err := callerOf(ctx)
 	if err != nil {
 		return err
 	}

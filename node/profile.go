@@ -19,7 +19,7 @@ func (s *service) Profile(req *nodev1.ProfileRequest, out nodev1.Node_ProfileSer
 		return err
 	}
 	length := time.Duration(req.GetLengthMs()) * time.Millisecond
-	err := profile.Take(out.Context(), pieces{out}, req.GetKind(), length)
+	err := profile.Write(out.Context(), pieceWriter{out}, req.GetKind(), length)
 	var wrong *profile.KindError
 	switch {
 	case err == nil:
@@ -30,15 +30,15 @@ func (s *service) Profile(req *nodev1.ProfileRequest, out nodev1.Node_ProfileSer
 	return status.Error(codes.Unavailable, err.Error())
 }
 
-// pieces sends what is written in pieces that a message holds.
-type pieces struct{ out nodev1.Node_ProfileServer }
+// pieceWriter sends what is written in pieces that a message holds.
+type pieceWriter struct{ out nodev1.Node_ProfileServer }
 
-// largestPiece is far below the 4 MiB that gRPC takes unasked.
-const largestPiece = 256 << 10
+// maxPiece is far below the 4 MiB that gRPC takes unasked.
+const maxPiece = 256 << 10
 
-func (p pieces) Write(b []byte) (int, error) {
+func (p pieceWriter) Write(b []byte) (int, error) {
 	for n := 0; n < len(b); {
-		piece := b[n:min(len(b), n+largestPiece)]
+		piece := b[n:min(len(b), n+maxPiece)]
 		if err := p.out.Send(&nodev1.ProfileResponse{Data: piece}); err != nil {
 			return n, err
 		}

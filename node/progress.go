@@ -37,20 +37,20 @@ func (s *session) progress() uint64 {
 	return n
 }
 
-// linger asks the service manager for more time, where this node was told to end, and still has something to bring to
+// extendStop asks the service manager for more time, where this node was told to end, and still has something to bring to
 // an end.
-func (n *process) linger() {
+func (n *process) extendStop() {
 	now := time.Now().Unix()
-	if n.leaving.Load() && n.lingered.Swap(now) != now { // once a second
-		n.cfg.Notifier.Longer(stopTime + lingering)
+	if n.leaving.Load() && n.lastExtension.Swap(now) != now { // once a second
+		n.cfg.Notifier.ExtendTimeout(stopTimeout + lingerTimeout)
 	}
 }
 
-// whileItMoves makes the context of a stop, which tells the state machine whenever something has moved: its time-out
+// whileProgressing makes the context of a stop, which tells the state machine whenever something has moved: its time-out
 // counts from then on.
-func (s *session) whileItMoves(ctx context.Context) (context.Context, context.CancelFunc) {
-	return stopwatch.WithStallTimeout(ctx, stopTime, s.progress, func() {
-		fsm.ContextMoved(ctx)
-		s.node.linger()
+func (s *session) whileProgressing(ctx context.Context) (context.Context, context.CancelFunc) {
+	return stopwatch.WithStallTimeout(ctx, stopTimeout, s.progress, func() {
+		fsm.ReportProgress(ctx)
+		s.node.extendStop()
 	})
 }

@@ -35,7 +35,7 @@ func (s *steadySink) Finish() (sink.Result, error) {
 }
 
 // A stop that writes its output is not cut, however long that takes; one that stands still is, when it has for
-// stopTime.
+// stopTimeout.
 func TestStopWaitsForTheOutput(t *testing.T) {
 	for name, tc := range map[string]struct {
 		writes time.Duration
@@ -43,7 +43,7 @@ func TestStopWaitsForTheOutput(t *testing.T) {
 		takes  time.Duration
 	}{
 		"ten minutes":   {writes: 10 * time.Minute, takes: 10 * time.Minute},
-		"then it hangs": {writes: 2 * time.Minute, stuck: true, takes: 2*time.Minute + stopTime},
+		"then it hangs": {writes: 2 * time.Minute, stuck: true, takes: 2*time.Minute + stopTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -57,10 +57,10 @@ func TestStopWaitsForTheOutput(t *testing.T) {
 				})
 				defer func() { _ = s.endpoint.Close() }()
 				runner := fsm.New("n0", fsm.Actions{fsm.Stop: func(ctx context.Context) error {
-					ctx, cancel := s.whileItMoves(ctx)
+					ctx, cancel := s.whileProgressing(ctx)
 					defer cancel()
 					return s.stop(ctx)
-				}}, fsm.Options{Timeouts: fsm.Timeouts{fsm.Stop: stopTime}})
+				}}, fsm.Options{Timeouts: fsm.Timeouts{fsm.Stop: stopTimeout}})
 				if err := runner.Adopt(fsm.Running); err != nil {
 					t.Fatal(err)
 				}

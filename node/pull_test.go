@@ -43,7 +43,7 @@ func (p *pullPlayer) say(command string) string {
 	case w[1] == "writes":
 		p.write(p.number(w[0]))
 	case w[1] == "goes" && w[2] == "on":
-		if bu := p.number(w[0]); len(p.f.bus[bu].landed) == 0 {
+		if bu := p.number(w[0]); len(p.f.bus[bu].progressed) == 0 {
 			p.f.say("bu%d waits for parts", bu)
 		} else {
 			p.f.finish(bu)
@@ -53,13 +53,13 @@ func (p *pullPlayer) say(command string) string {
 	default:
 		return "not understood\n"
 	}
-	p.settle()
+	p.deliverAll()
 	defer p.f.said.Reset()
 	return p.f.said.String()
 }
 
 func (p *pullPlayer) write(ru int) {
-	if len(p.f.rus[ru].asked) == 0 {
+	if len(p.f.rus[ru].requested) == 0 {
 		p.f.say("ru%d was not asked", ru)
 		return
 	}
@@ -67,19 +67,19 @@ func (p *pullPlayer) write(ru int) {
 	p.f.complete(ru)
 }
 
-// settle lets messages arrive, which take no time in a story.
-func (p *pullPlayer) settle() {
+// deliverAll lets messages arrive, which take no time in a transcript.
+func (p *pullPlayer) deliverAll() {
 	for moved := true; moved; {
 		moved = false
 		for j, b := range p.f.bus {
-			if len(b.told) > 0 {
-				p.f.hear(j)
+			if len(b.sent) > 0 {
+				p.f.deliverFeedback(j)
 				moved = true
 			}
 		}
 		for i, u := range p.f.rus {
 			if len(u.tokens) > 0 {
-				p.f.take(i)
+				p.f.deliverTokens(i)
 				moved = true
 			}
 		}
@@ -171,7 +171,7 @@ func TestPullAtRandom(t *testing.T) {
 			s := rapid.SampledFrom(steps).Draw(rt, "step")
 			s.do(s.unit)
 		}
-		f.over()
+		f.checkEnd()
 	})
 }
 
@@ -210,7 +210,7 @@ func TestPullStoppedBuilder(t *testing.T) {
 		}
 		f.stopped = 0
 		f.atRandom(rt)
-		f.over()
+		f.checkEnd()
 	})
 }
 
@@ -229,34 +229,34 @@ func (f *farm) atRandom(rt *rapid.T) {
 // that were rejected or accepted.
 func TestEveryPullInterleaving(t *testing.T) {
 	for _, credit := range []int{1, 2}[:cases.Count(2, 1)] {
-		for slots, interest := range map[int][]int{1: {1}, 2: nil} {
+		for slots, roi := range map[int][]int{1: {1}, 2: nil} {
 			cfg := farmConfig{
 				rus:   2,
 				bus:   2,
 				slots: slots,
 				meps:  5 - slots,
 				pull: builderunit.Pull{Credit: credit, Group: slots,
-					RegionUnits: interest},
+					RegionUnits: roi},
 				accept: func(mep uint64) bool { return mep == 1 },
 				size:   func(uint64, int) uint32 { return 20 },
 			}
-			t.Run(fmt.Sprintf("credit %d, %d slots, interest %v", credit, slots, interest),
-				func(t *testing.T) { everyWay(t, cfg) })
+			t.Run(fmt.Sprintf("credit %d, %d slots, interest %v", credit, slots, roi),
+				func(t *testing.T) { exploreAll(t, cfg) })
 		}
 	}
 }
 
-// everyWay explores from each state that was not seen before. A state is come to again by doing again what led to it.
-func everyWay(t *testing.T, cfg farmConfig) {
+// exploreAll explores from each state that was not seen before. A state is come to again by doing again what led to it.
+func exploreAll(t *testing.T, cfg farmConfig) {
 	seen := map[string]bool{}
 	ends := 0
 	todo := [][]int{nil}
 	for len(todo) > 0 {
-		way := todo[len(todo)-1]
+		path := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		f := newFarm(t, cfg)
 		f.read(uint64(cfg.meps))
-		for _, choice := range way {
+		for _, choice := range path {
 			s := f.steps()[choice]
 			s.do(s.unit)
 		}
@@ -267,11 +267,11 @@ func everyWay(t *testing.T, cfg farmConfig) {
 		seen[k] = true
 		steps := f.steps()
 		if len(steps) == 0 {
-			f.over()
+			f.checkEnd()
 			ends++
 		}
 		for choice := range steps {
-			todo = append(todo, append(slices.Clone(way), choice))
+			todo = append(todo, append(slices.Clone(path), choice))
 		}
 	}
 	if ends == 0 {
@@ -285,16 +285,16 @@ func (f *farm) key() string {
 	var b strings.Builder
 	fmt.Fprint(&b, f.meps, f.last, f.core.Released())
 	for _, u := range f.rus {
-		fmt.Fprint(&b, "|", len(u.tokens), u.asked, u.writes)
+		fmt.Fprint(&b, "|", len(u.tokens), u.requested, u.writes)
 		if f.cfg.rejection.Packing > 0 {
-			fmt.Fprint(&b, "|", u.heard, u.gone, u.Unrequested())
+			fmt.Fprint(&b, "|", u.decidedBelow, u.gone, u.Unrequested())
 		}
 		for _, t := range u.tokens {
 			fmt.Fprint(&b, t.Released)
 		}
 	}
 	for _, bu := range f.bus {
-		fmt.Fprint(&b, "|", bu.landed, bu.judged, bu.held, bu.told)
+		fmt.Fprint(&b, "|", bu.progressed, bu.judged, bu.held, bu.sent)
 	}
 	return b.String()
 }

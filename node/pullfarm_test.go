@@ -39,41 +39,41 @@ type farmConfig struct {
 	accept          func(mep uint64) bool
 	size            func(mep uint64, ru int) uint32 // of the one MFP of a part, bytes
 	rejection       readoutunit.RejectionPolicy     // what readout units give up by decisions, of which they hear
-	misses          bool                            // they may miss some
+	losesDecisions  bool                            // they may miss some
 }
 
 type farmRU struct {
 	readoutunit.Order
-	tokens []tagnet.Tokens // that are on their way
-	asked  []uint64        // MEPs, in the order in which they were asked for
-	writes []uint64        // numbers of places whose writes landed and have no outcome
+	tokens    []tagnet.Tokens // that are on their way
+	requested []uint64        // MEPs, in the order in which they were asked for
+	writes    []uint64        // numbers of places whose writes landed and have no outcome
 
-	keeping
+	retained
 }
 
 type farmBU struct {
-	asm      *builderunit.Assembler
-	order    []int               // readout units, in the order in which they are to be asked
-	interest int                 // how many of them before a decision
-	open     int                 // parts asked for that have not landed
-	landed   []landing           // for the finisher
-	judged   []int               // slots with regions that somebody is to decide on
-	held     []tagnet.Feedback   // not told yet
-	told     [][]tagnet.Feedback // on its way to TagNet
+	asm        *builderunit.Assembler
+	order      []int               // readout units, in the order in which they are to be asked
+	roiUnits   int                 // how many of them before a decision
+	open       int                 // parts asked for that have not landed
+	progressed []slotProgress      // for the finisher
+	judged     []int               // slots with regions that somebody is to decide on
+	held       []tagnet.Feedback   // not told yet
+	sent       [][]tagnet.Feedback // on its way to TagNet
 }
 
-type landing struct {
-	slot int
-	what builderunit.Progress
+type slotProgress struct {
+	slot     int
+	progress builderunit.Progress
 }
 
 // farmMEP is what should be known of a MEP.
 type farmMEP struct {
-	bu, slot int
-	sized    int // readout units that announced
-	asked    int
-	parts    []string // by readout unit: "", announced, asked, landed, done
-	outcome  tagnet.Outcome
+	bu, slot  int
+	sized     int // readout units that announced
+	requested int
+	parts     []string // by readout unit: "", announced, asked, landed, done
+	outcome   tagnet.Outcome
 }
 
 func newFarm(t *testing.T, cfg farmConfig) *farm {
@@ -88,7 +88,7 @@ func newFarm(t *testing.T, cfg farmConfig) *farm {
 	}
 	for i := range cfg.rus {
 		tc.RUs = append(tc.RUs, fmt.Sprint("ru", i))
-		f.rus = append(f.rus, &farmRU{Order: readoutunit.NewPulled(cfg.bus, cfg.slots), keeping: newKeeping(cfg)})
+		f.rus = append(f.rus, &farmRU{Order: readoutunit.NewPulled(cfg.bus, cfg.slots), retained: newRetained(cfg)})
 	}
 	for j := range cfg.bus {
 		tc.BUs = append(tc.BUs, fmt.Sprint("bu", j))
@@ -115,8 +115,8 @@ func newFarmBU(cfg farmConfig, p builderunit.Pull) *farmBU {
 			rest = append(rest, ru)
 		}
 	}
-	if b.interest = len(b.order); b.interest == 0 {
-		b.interest = cfg.rus
+	if b.roiUnits = len(b.order); b.roiUnits == 0 {
+		b.roiUnits = cfg.rus
 	}
 	b.order = append(b.order, rest...)
 	return b
@@ -163,8 +163,8 @@ func (f *farm) issue() {
 	}
 }
 
-// take gives a readout unit the next tokens that are on their way, which it announces.
-func (f *farm) take(ru int) {
+// deliverTokens gives a readout unit the next tokens that are on their way, which it announces.
+func (f *farm) deliverTokens(ru int) {
 	u := f.rus[ru]
 	t := u.tokens[0]
 	u.tokens = u.tokens[1:]
@@ -173,8 +173,8 @@ func (f *farm) take(ru int) {
 		t.Released = t.HeldUp[0]
 	}
 	u.Release(t.Released)
-	u.letGo()
-	defer u.letGo()
+	u.freeReleased()
+	defer u.freeReleased()
 	for i := range t.Len() {
 		f.must(u.AddCycle(&t.Batch, i))
 		for _, bu := range u.VisitOrder() {
@@ -188,7 +188,7 @@ func (f *farm) take(ru int) {
 
 func (f *farm) announce(ru int, t *tagnet.Token) {
 	b, m := f.bus[t.BU], &f.meps[t.MEP]
-	f.has(ru, t.MEP)
+	f.checkHeld(ru, t.MEP)
 	m.parts[ru] = "announced"
 	m.sized++
 	ready, err := b.asm.Announce(&placing.Announce{
@@ -203,7 +203,7 @@ func (f *farm) announce(ru int, t *tagnet.Token) {
 	if ready != (m.sized == f.cfg.rus) {
 		f.t.Fatalf("MEP %d: sized %v, after %d announcements", t.MEP, ready, m.sized)
 	}
-	f.ask(int(t.BU))
+	f.request(int(t.BU))
 }
 
 // ref is the window of a part; all of an exploration must give the same one the same name.
@@ -211,23 +211,23 @@ func ref(mep uint64, ru int) shmem.Ref {
 	return shmem.Ref{Window: uint32(ru) + 1, Gen: uint32(mep) + 1}
 }
 
-// ask lets a builder unit ask for all that it wants now.
-func (f *farm) ask(bu int) {
+// request lets a builder unit ask for all that it wants now.
+func (f *farm) request(bu int) {
 	b := f.bus[bu]
 	for slot, ru, ok := b.asm.NextRequest(); ok; slot, ru, ok = b.asm.NextRequest() {
 		mep := b.asm.Slot(slot).MEP
 		m := &f.meps[mep]
-		if want := b.order[m.asked]; ru != want || m.parts[ru] != "announced" || m.slot != slot || m.bu != bu {
+		if want := b.order[m.requested]; ru != want || m.parts[ru] != "announced" || m.slot != slot || m.bu != bu {
 			f.t.Fatalf("bu%d asks ru%d for MEP %d of slot %d, where ru%d is next: %+v", bu, ru, mep, slot, want, m)
 		}
 		for older := range mep {
-			if x := &f.meps[older]; x.bu == bu && x.outcome == 0 && x.sized == f.cfg.rus && x.asked < b.interest {
+			if x := &f.meps[older]; x.bu == bu && x.outcome == 0 && x.sized == f.cfg.rus && x.requested < b.roiUnits {
 				f.t.Fatalf("bu%d asks for MEP %d before MEP %d", bu, mep, older)
 			}
 		}
-		f.has(ru, mep)
+		f.checkHeld(ru, mep)
 		m.parts[ru] = "asked"
-		m.asked++
+		m.requested++
 		if b.open++; f.cfg.pull.Credit > 0 && b.open > f.cfg.pull.Credit {
 			f.t.Fatalf("bu%d has %d requests out", bu, b.open)
 		}
@@ -243,7 +243,7 @@ func (f *farm) ask(bu int) {
 			Gen:     r.Gen,
 			Length:  uint32(size),
 		}))
-		f.rus[ru].asked = append(f.rus[ru].asked, mep)
+		f.rus[ru].requested = append(f.rus[ru].requested, mep)
 	}
 }
 
@@ -255,14 +255,14 @@ func (f *farm) write(ru int) {
 		f.t.Fatalf("ru%d %s", ru, turn)
 	}
 	t := *u.TransferAt(n)
-	if t.MEP != u.asked[0] {
-		f.t.Fatalf("ru%d writes MEP %d, where MEP %d was asked for first", ru, t.MEP, u.asked[0])
+	if t.MEP != u.requested[0] {
+		f.t.Fatalf("ru%d writes MEP %d, where MEP %d was asked for first", ru, t.MEP, u.requested[0])
 	}
-	f.has(ru, t.MEP)
+	f.checkHeld(ru, t.MEP)
 	if t.MEP < u.gone {
 		u.copies = append(u.copies, t.MEP)
 	}
-	u.asked = u.asked[1:]
+	u.requested = u.requested[1:]
 	u.Serve(n, 1, nil)
 	u.writes = append(u.writes, n)
 	f.say("ru%d writes MEP %d to bu%d", ru, t.MEP, t.BU)
@@ -273,12 +273,12 @@ func (f *farm) write(ru int) {
 	for _, l := range b.asm.Placed(ru, []transport.Placement{{
 		Ref: t.Ref, Length: t.Size, Imm: placing.Immediate(t.MEP, t.Attempt, t.Slot),
 	}}, nil) {
-		b.landed = append(b.landed, landing{int(l.Slot), l.Progress})
+		b.progressed = append(b.progressed, slotProgress{int(l.Slot), l.Progress})
 	}
 	if b.asm.Stats().Parts != before+1 {
 		f.t.Fatalf("the part of ru%d of MEP %d is not all there", ru, t.MEP)
 	}
-	f.ask(int(t.BU))
+	f.request(int(t.BU))
 }
 
 // complete gives a readout unit the outcome of its oldest write.
@@ -286,22 +286,22 @@ func (f *farm) complete(ru int) {
 	u := f.rus[ru]
 	t := *u.TransferAt(u.writes[0])
 	if !slices.Contains(u.copies, t.MEP) {
-		f.has(ru, t.MEP) // until then the link may send it again
+		f.checkHeld(ru, t.MEP) // until then the link may send it again
 	}
 	f.must(u.Complete(u.writes[:1]))
 	u.writes = u.writes[1:]
 	f.meps[t.MEP].parts[ru] = "done"
-	u.letGo()
+	u.freeReleased()
 }
 
 // finish lets a builder unit's finisher take the MEP that landed first.
 func (f *farm) finish(bu int) {
 	b := f.bus[bu]
-	l := b.landed[0]
-	b.landed = b.landed[1:]
+	l := b.progressed[0]
+	b.progressed = b.progressed[1:]
 	mep := b.asm.Slot(l.slot)
 	m := &f.meps[mep.MEP]
-	if l.what != builderunit.CompletedMEP {
+	if l.progress != builderunit.CompletedMEP {
 		f.say("bu%d has MEP %d judged", bu, mep.MEP)
 		b.judged = append(b.judged, l.slot)
 		return
@@ -321,7 +321,7 @@ func (f *farm) decide(bu int) {
 	if f.cfg.accept(mep) {
 		f.say("bu%d keeps MEP %d", bu, mep)
 		b.asm.Accept(slot)
-		f.ask(bu)
+		f.request(bu)
 		return
 	}
 	f.say("bu%d rejects MEP %d", bu, mep)
@@ -344,17 +344,17 @@ func (f *farm) outcome(bu, slot int, mep uint64) {
 		return
 	}
 	f.say("bu%d asks TagNet for %d", bu, len(b.held))
-	b.told = append(b.told, b.held)
+	b.sent = append(b.sent, b.held)
 	b.held = nil
 }
 
-// hear gives TagNet what a builder unit told first.
-func (f *farm) hear(bu int) {
+// deliverFeedback gives TagNet what a builder unit told first.
+func (f *farm) deliverFeedback(bu int) {
 	b := f.bus[bu]
-	for _, o := range b.told[0] {
+	for _, o := range b.sent[0] {
 		f.must(f.core.ApplyFeedback(bu, o))
 	}
-	b.told = b.told[1:]
+	b.sent = b.sent[1:]
 	f.issue()
 }
 
@@ -362,7 +362,7 @@ func (f *farm) hear(bu int) {
 func (f *farm) steps() (out []step) {
 	for i, u := range f.rus {
 		if len(u.tokens) > 0 {
-			out = append(out, step{f.take, i})
+			out = append(out, step{f.deliverTokens, i})
 		}
 		if turn, _ := u.NextAction(); turn == readoutunit.Send {
 			out = append(out, step{f.write, i})
@@ -370,17 +370,17 @@ func (f *farm) steps() (out []step) {
 		if len(u.writes) > 0 {
 			out = append(out, step{f.complete, i})
 		}
-		out = f.hearings(out, i)
+		out = f.decisionSteps(out, i)
 	}
 	for j, b := range f.bus {
-		if len(b.landed) > 0 && j != f.stopped-1 {
+		if len(b.progressed) > 0 && j != f.stopped-1 {
 			out = append(out, step{f.finish, j})
 		}
 		if len(b.judged) > 0 {
 			out = append(out, step{f.decide, j})
 		}
-		if len(b.told) > 0 {
-			out = append(out, step{f.hear, j})
+		if len(b.sent) > 0 {
+			out = append(out, step{f.deliverFeedback, j})
 		}
 	}
 	return out
@@ -391,8 +391,8 @@ type step struct {
 	unit int
 }
 
-// over holds, where nothing more can happen, that everything has.
-func (f *farm) over() {
+// checkEnd holds, where nothing more can happen, that everything has.
+func (f *farm) checkEnd() {
 	c := f.core.Registers().Counters
 	if f.core.State() != tagnet.Drained || len(f.meps) != f.cfg.meps || c.Built+c.Rejected != c.Issued {
 		f.t.Fatalf("nothing more can happen, and TagNet is %s with %d of %d MEPs issued: %+v", f.core.State(), len(f.meps),

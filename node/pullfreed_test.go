@@ -12,18 +12,18 @@ import (
 	"ringlet/tagnet"
 )
 
-// keeping is which MEPs a readout unit of a farm still has.
-type keeping struct {
-	rejected *readoutunit.Rejections
-	released uint64   // as the scheduler told
-	gone     uint64   // MEPs below are given up
-	aside    []uint64 // but these
-	copies   []uint64 // MEPs that were written from what was put aside, which stays as long as the link needs it
-	heard    uint64   // decisions on MEPs below it came, or were missed
+// retained is which MEPs a readout unit of a farm still has.
+type retained struct {
+	rejected     *readoutunit.Rejections
+	released     uint64   // as the scheduler told
+	gone         uint64   // MEPs below are given up
+	aside        []uint64 // but these
+	copies       []uint64 // MEPs that were written from what was put aside, which stays as long as the link needs it
+	decidedBelow uint64   // decisions on MEPs below it came, or were missed
 }
 
-func newKeeping(cfg farmConfig) keeping {
-	return keeping{rejected: readoutunit.NewRejections(cfg.rejection, cfg.meps)}
+func newRetained(cfg farmConfig) retained {
+	return retained{rejected: readoutunit.NewRejections(cfg.rejection, cfg.meps)}
 }
 
 // putAside is done with tokens that come, before anything is given up.
@@ -38,8 +38,8 @@ func (u *farmRU) putAside(t *tagnet.Tokens) {
 	u.released = t.Released
 }
 
-// letGo gives up what a readout unit does, and no part that is being written.
-func (u *farmRU) letGo() {
+// freeReleased gives up what a readout unit does, and no part that is being written.
+func (u *farmRU) freeReleased() {
 	below := u.rejected.Release(u.released, u.Reject, func(uint64) int { return 1 })
 	for _, n := range u.writes {
 		below = min(below, u.TransferAt(n).MEP)
@@ -47,41 +47,41 @@ func (u *farmRU) letGo() {
 	u.gone = max(u.gone, below)
 }
 
-// has holds that a readout unit has its part of a MEP, which is about to be used.
-func (f *farm) has(ru int, mep uint64) {
+// checkHeld holds that a readout unit has its part of a MEP, which is about to be used.
+func (f *farm) checkHeld(ru int, mep uint64) {
 	if u := f.rus[ru]; mep < u.gone && !slices.Contains(u.aside, mep) {
 		f.t.Fatalf("ru%d has given up MEP %d, below %d, and is to use it: %+v", ru, mep, u.gone, f.meps[mep])
 	}
 }
 
-// hearings are what a readout unit may hear now of decisions, which come in order.
-func (f *farm) hearings(out []step, ru int) []step {
+// decisionSteps are what a readout unit may hear now of decisions, which come in order.
+func (f *farm) decisionSteps(out []step, ru int) []step {
 	u := f.rus[ru]
-	if f.cfg.rejection.Packing == 0 || u.heard >= uint64(len(f.meps)) {
+	if f.cfg.rejection.Packing == 0 || u.decidedBelow >= uint64(len(f.meps)) {
 		return out
 	}
-	for mep := range u.heard + 1 {
+	for mep := range u.decidedBelow + 1 {
 		if f.meps[mep].outcome == 0 { // no builder unit has said anything, and the decision unit waits
 			return out
 		}
 	}
-	out = append(out, step{f.hearOne, ru})
-	if f.cfg.misses {
-		out = append(out, step{f.missOne, ru})
+	out = append(out, step{f.deliverDecision, ru})
+	if f.cfg.losesDecisions {
+		out = append(out, step{f.loseDecision, ru})
 	}
 	return out
 }
 
-func (f *farm) hearOne(ru int) {
+func (f *farm) deliverDecision(ru int) {
 	u := f.rus[ru]
-	if f.meps[u.heard].outcome == tagnet.Rejected {
-		u.rejected.MarkRejected(u.heard, 1)
+	if f.meps[u.decidedBelow].outcome == tagnet.Rejected {
+		u.rejected.MarkRejected(u.decidedBelow, 1)
 	}
-	u.heard++
-	u.letGo()
+	u.decidedBelow++
+	u.freeReleased()
 }
 
-func (f *farm) missOne(ru int) { f.rus[ru].heard++ }
+func (f *farm) loseDecision(ru int) { f.rus[ru].decidedBelow++ }
 
 // freed is how many MEPs readout units gave up by decisions.
 func (f *farm) freed() (n uint64) {
@@ -98,13 +98,13 @@ func TestFreedIsNotFetched(t *testing.T) {
 	var freed uint64
 	rapid.Check(t, func(rt *rapid.T) {
 		cfg := farmConfig{
-			rus:       rapid.IntRange(2, 4).Draw(rt, "rus"),
-			bus:       rapid.IntRange(1, 3).Draw(rt, "bus"),
-			slots:     rapid.IntRange(1, 4).Draw(rt, "slots"),
-			meps:      rapid.IntRange(1, 40).Draw(rt, "meps"),
-			rejection: readoutunit.RejectionPolicy{Packing: 1, IncludesWritten: rapid.Bool().Draw(rt, "written")},
-			misses:    rapid.Bool().Draw(rt, "misses"),
-			size:      func(uint64, int) uint32 { return 20 },
+			rus:            rapid.IntRange(2, 4).Draw(rt, "rus"),
+			bus:            rapid.IntRange(1, 3).Draw(rt, "bus"),
+			slots:          rapid.IntRange(1, 4).Draw(rt, "slots"),
+			meps:           rapid.IntRange(1, 40).Draw(rt, "meps"),
+			rejection:      readoutunit.RejectionPolicy{Packing: 1, IncludesWritten: rapid.Bool().Draw(rt, "written")},
+			losesDecisions: rapid.Bool().Draw(rt, "misses"),
+			size:           func(uint64, int) uint32 { return 20 },
 		}
 		cfg.pull = builderunit.Pull{
 			Credit:      rapid.IntRange(0, 6).Draw(rt, "credit"),
@@ -119,7 +119,7 @@ func TestFreedIsNotFetched(t *testing.T) {
 		f.atRandom(rt)
 		f.stopped = 0
 		f.atRandom(rt)
-		f.over()
+		f.checkEnd()
 		freed += f.freed()
 	})
 	if freed == 0 {
@@ -140,6 +140,6 @@ func TestEveryFreedInterleaving(t *testing.T) {
 			size:      func(uint64, int) uint32 { return 20 },
 			rejection: readoutunit.RejectionPolicy{Packing: 1, IncludesWritten: written},
 		}
-		t.Run(fmt.Sprintf("written %v", written), func(t *testing.T) { everyWay(t, cfg) })
+		t.Run(fmt.Sprintf("written %v", written), func(t *testing.T) { exploreAll(t, cfg) })
 	}
 }

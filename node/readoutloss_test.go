@@ -41,15 +41,15 @@ func TestReadoutLost(t *testing.T) {
 			p.more(s, 40)
 			p.without(victim)
 			p.end(s)
-			p.settledWithout(s, uint32(victim), c)
+			p.checkAccountsWithout(s, uint32(victim), c)
 		})
 	}
 }
 
-// settledWithout closes the accounts of what is left.
-func (p *pair) settledWithout(s *tagnet.Server, lost uint32, c config.Config) {
+// checkAccountsWithout closes the accounts of what is left.
+func (p *pair) checkAccountsWithout(s *tagnet.Server, lost uint32, c config.Config) {
 	p.t.Helper()
-	p.settled(s)
+	p.checkAccounts(s)
 	var built, marked, placed, missing, events uint64
 	for i := range p.nodes {
 		r := p.report(i)

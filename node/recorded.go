@@ -20,7 +20,7 @@ import (
 func (s *service) CheckOutput(
 	ctx context.Context, req *nodev1.CheckOutputRequest,
 ) (*nodev1.CheckOutputResponse, error) {
-	cfg, end, err := s.outputOf(ctx, "CheckOutput", req)
+	cfg, end, err := s.beginOutputCall(ctx, "CheckOutput", req)
 	defer end()
 	if err != nil {
 		return nil, err
@@ -39,8 +39,8 @@ func (s *service) CheckOutput(
 			return out, nil
 		}
 		out.LastRun = max(out.LastRun, last)
-		if room := recording.FreeSpaceWarning(OutputDir(one), int64(cfg.SegmentSize)); out.Warning == "" {
-			out.Warning = room
+		if warning := recording.FreeSpaceWarning(OutputDir(one), int64(cfg.SegmentSize)); out.Warning == "" {
+			out.Warning = warning
 		}
 	}
 	return out, nil
@@ -65,24 +65,24 @@ func checkFiles(cfg config.Config, run uint32) (last uint32, err error) {
 	return last, err
 }
 
-// aboutOutput is a call about an output.
-type aboutOutput interface {
+// outputRequest is a call about an output.
+type outputRequest interface {
 	GetConfiguration() []byte
 	GetTerm() *nodev1.Term
 }
 
-// outputOf lets the control in, and reads the configuration that it sends. Nobody else may ask about files. What it
+// beginOutputCall lets the control in, and reads the configuration that it sends. Nobody else may ask about files. What it
 // returns ends the call.
-func (s *service) outputOf(
-	ctx context.Context, method string, req aboutOutput,
+func (s *service) beginOutputCall(
+	ctx context.Context, method string, req outputRequest,
 ) (cfg config.Config, end func(), err error) {
 	if _, err := s.node.admit(ctx, method, req.GetTerm()); err != nil {
 		return cfg, func() {}, err
 	}
-	heard, read := s.node.control.during(), s.node.files.during()
+	endControlCall, endFileCall := s.node.controlCalls.beginCall(), s.node.fileCalls.beginCall()
 	end = func() {
-		read()
-		heard()
+		endFileCall()
+		endControlCall()
 	}
 	if cfg, err = config.Parse("the configuration sent by the control", req.GetConfiguration()); err == nil {
 		err = cfg.Complete()
@@ -96,15 +96,15 @@ func (s *service) outputOf(
 // Recorded recovers and reads what is recorded of a run on this host.
 func (s *service) Recorded(req *nodev1.RecordedRequest, to nodev1.Node_RecordedServer) error {
 	ctx := to.Context()
-	cfg, end, err := s.outputOf(ctx, "Recorded", req)
+	cfg, end, err := s.beginOutputCall(ctx, "Recorded", req)
 	defer end()
 	if err != nil {
 		return err
 	}
-	if err := s.node.cfg.Allow.Files(&cfg); err != nil {
+	if err := s.node.cfg.Allow.CheckFiles(&cfg); err != nil {
 		return status.Error(codes.FailedPrecondition, err.Error())
 	}
-	if err := s.node.closed(ctx, req.GetRun()); err != nil {
+	if err := s.node.awaitOutputClosed(ctx, req.GetRun()); err != nil {
 		return err
 	}
 	return ReadBack(ctx, cfg, req, to.Send)
@@ -115,7 +115,7 @@ func (s *service) Recorded(req *nodev1.RecordedRequest, to nodev1.Node_RecordedS
 func ReadBack(
 	ctx context.Context, cfg config.Config, req *nodev1.RecordedRequest, send func(*nodev1.RecordedResponse) error,
 ) error {
-	dir, manifest, err := recordedAt(cfg, req.GetRun(), req.GetRunKey())
+	dir, manifest, err := findRecorded(cfg, req.GetRun(), req.GetRunKey())
 	if manifest == nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func ReadBack(
 	if err != nil {
 		return status.Error(codes.DataLoss, err.Error())
 	}
-	describe(first, contents)
+	describeRecorded(first, contents)
 	if err := send(first); err != nil {
 		return err
 	}
@@ -149,8 +149,8 @@ func ReadBack(
 	return nil
 }
 
-// recordedAt finds the directory of a run; a nil manifest without an error says that there is none.
-func recordedAt(cfg config.Config, run uint32, key []byte) (dir string, m *recording.Manifest, err error) {
+// findRecorded finds the directory of a run; a nil manifest without an error says that there is none.
+func findRecorded(cfg config.Config, run uint32, key []byte) (dir string, m *recording.Manifest, err error) {
 	dir = recording.RunDir(OutputDir(cfg), run)
 	if m, err = recording.Load(dir); errors.Is(err, fs.ErrNotExist) {
 		return dir, nil, nil
@@ -164,8 +164,8 @@ func recordedAt(cfg config.Config, run uint32, key []byte) (dir string, m *recor
 	return dir, m, nil
 }
 
-// describe puts what was found into words and figures.
-func describe(to *nodev1.RecordedResponse, c *recording.Contents) {
+// describeRecorded puts what was found into words and figures.
+func describeRecorded(to *nodev1.RecordedResponse, c *recording.Contents) {
 	at := map[int]*nodev1.RecordedBuilder{}
 	for i := range c.Manifest.Builders { // those without a segment, too: they were looked for
 		b := &c.Manifest.Builders[i]
@@ -193,7 +193,7 @@ func describe(to *nodev1.RecordedResponse, c *recording.Contents) {
 
 // Conclude writes the end of a run into its manifest.
 func (s *service) Conclude(ctx context.Context, req *nodev1.ConcludeRequest) (*nodev1.ConcludeResponse, error) {
-	cfg, end, err := s.outputOf(ctx, "Conclude", req)
+	cfg, end, err := s.beginOutputCall(ctx, "Conclude", req)
 	defer end()
 	if err == nil {
 		err = Conclude(cfg, req)
@@ -207,7 +207,7 @@ func Conclude(cfg config.Config, req *nodev1.ConcludeRequest) error {
 	if err := json.Unmarshal(req.GetVerdict(), &verdict); err != nil {
 		return status.Error(codes.InvalidArgument, "the verdict: "+err.Error())
 	}
-	dir, manifest, err := recordedAt(cfg, req.GetRun(), req.GetRunKey())
+	dir, manifest, err := findRecorded(cfg, req.GetRun(), req.GetRunKey())
 	switch {
 	case err != nil:
 		return err
@@ -224,11 +224,11 @@ func Conclude(cfg config.Config, req *nodev1.ConcludeRequest) error {
 	return nil
 }
 
-// closed waits until this node does not write to the output of a run any more. What it writes of another keeps nobody
+// awaitOutputClosed waits until this node does not write to the output of a run any more. What it writes of another keeps nobody
 // from reading.
-func (n *process) closed(ctx context.Context, run uint32) error {
+func (n *process) awaitOutputClosed(ctx context.Context, run uint32) error {
 	n.mu.Lock()
-	writing, of := n.writing, n.writingRun
+	writing, of := n.outputDone, n.outputRun
 	n.mu.Unlock()
 	if writing == nil || of != run {
 		return nil

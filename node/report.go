@@ -50,15 +50,15 @@ const (
 // from when the kernel had them until they were taken in.
 const HistogramHost = "host_us"
 
-// degrade tells once that the input is bad: what came before it is built, so the node is not in error.
-func (s *session) degrade(bad error) {
+// reportBadInput tells once that the input is bad: what came before it is built, so the node is not in error.
+func (s *session) reportBadInput(bad error) {
 	s.mu.Lock()
-	told := s.badInput
+	reported := s.badInput
 	s.badInput = true
 	s.mu.Unlock()
-	if !told {
+	if !reported {
 		if err := s.node.runner.Degrade(s.node.cause("input", bad)); err != nil {
-			s.node.tooLate("bad input", bad, err)
+			s.node.logTooLate("bad input", bad, err)
 		}
 	}
 }
@@ -105,8 +105,8 @@ func (n *process) report(steps int) *nodev1.Report {
 		r.StartedAtUs = began.UnixMicro()
 	}
 	r.Name, r.Status, r.Version, r.AtUs, r.Machine = n.cfg.Name, n.status(), n.cfg.Version, time.Now().UnixMicro(),
-		n.machine(s)
-	n.term(r)
+		n.machineReport(s)
+	n.addTerm(r)
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) == nil {
 		r.CpuSeconds = float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
@@ -126,36 +126,36 @@ func (s *session) report() *nodev1.Report {
 		Seat:              s.me,
 		ConfigurationHash: s.hash,
 		LostPeers:         s.lostPeers(),
-		Missing:           s.missing(),
-		BadPeers:          s.badPeers(),
+		Missing:           s.missingReports(),
+		BadPeers:          s.badPeerCauses(),
 		Counters:          map[string]uint64{},
 		Histograms:        map[string][]byte{},
 	}
-	c := s.count()
-	s.tell(r.Counters, &c)
+	c := s.collectCounters()
+	s.readCounters(r.Counters, &c)
 	var written []uint64
 	if c.Readout != nil {
 		written = c.Readout.BytesTo
-		s.histograms(r, &c.Readout.BarrierStats)
-		r.Reasons, r.Frontends = reasons(c.Readout.Live), frontends(c.Readout.Live)
+		s.addReadoutHistograms(r, &c.Readout.BarrierStats)
+		r.Reasons, r.Frontends = sourceReasons(c.Readout.Live), frontends(c.Readout.Live)
 	}
-	if unit := s.deciding.unit.Load(); unit != nil {
+	if unit := s.decisions.unit.Load(); unit != nil {
 		l := unit.Latency()
-		histogram(r, HistogramDecision, l.Total)
-		histogram(r, HistogramBuilding, l.Building)
-		histogram(r, HistogramJudged, l.Judging)
-		histogram(r, HistogramOrdering, l.Ordering)
+		addHistogram(r, HistogramDecision, l.Total)
+		addHistogram(r, HistogramBuilding, l.Building)
+		addHistogram(r, HistogramJudged, l.Judging)
+		addHistogram(r, HistogramOrdering, l.Ordering)
 	}
 	s.mu.Lock()
 	out := s.sink
 	s.mu.Unlock()
 	if f, ok := out.(*sink.Filtered); ok {
 		waits, in := f.Histograms()
-		histogram(r, HistogramFilterWait, waits)
-		histogram(r, HistogramFilter, in)
+		addHistogram(r, HistogramFilterWait, waits)
+		addHistogram(r, HistogramFilter, in)
 	}
-	histogram(r, HistogramHost, s.node.network.QueueDelays())
-	r.Links = s.links(written)
+	addHistogram(r, HistogramHost, s.node.network.QueueDelays())
+	r.Links = s.linkReports(written)
 	return r
 }
 
@@ -165,8 +165,8 @@ const (
 	ReasonThrown  = "thrown"  // away, by its number
 )
 
-// reasons tells why something of the live sources was not taken, in the order of their ids.
-func reasons(of map[string]source.LiveStats) (out []*nodev1.Reason) {
+// sourceReasons tells why something of the live sources was not taken, in the order of their ids.
+func sourceReasons(of map[string]source.LiveStats) (out []*nodev1.Reason) {
 	for _, s := range of {
 		for kind, why := range map[string]string{ReasonRefused: s.Refusal, ReasonThrown: s.LastFault} {
 			if why != "" {
@@ -191,30 +191,30 @@ func frontends(of map[string]source.LiveStats) map[uint32]string {
 	return out
 }
 
-// histograms adds those of the readout unit, and tells of a bad input.
-func (s *session) histograms(r *nodev1.Report, w *readoutunit.BarrierStats) {
+// addReadoutHistograms adds those of the readout unit, and tells of a bad input.
+func (s *session) addReadoutHistograms(r *nodev1.Report, w *readoutunit.BarrierStats) {
 	if why := s.ru.Load().InputFailure(); why != nil {
-		s.degrade(why)
+		s.reportBadInput(why)
 	}
 	if bad := s.ru.Load().BadRecord(); bad != nil {
-		s.degrade(bad)
+		s.reportBadInput(bad)
 	}
-	histogram(r, HistogramBarrier, w.Barriers)
-	histogram(r, HistogramSkew, w.Skews)
+	addHistogram(r, HistogramBarrier, w.Barriers)
+	addHistogram(r, HistogramSkew, w.Skews)
 	for ru, h := range w.Holders {
-		histogram(r, HistogramHeld+strconv.Itoa(ru), h)
+		addHistogram(r, HistogramHeld+strconv.Itoa(ru), h)
 	}
 }
 
-// histogram adds a histogram to a report, if there is one.
-func histogram(r *nodev1.Report, name string, h *hdr.Histogram) {
+// addHistogram adds a histogram to a report, if there is one.
+func addHistogram(r *nodev1.Report, name string, h *hdr.Histogram) {
 	if h != nil {
 		r.Histograms[name] = histograms.Encode(h)
 	}
 }
 
-// links tells of every link of the view, given what the readout unit has written to each builder unit.
-func (s *session) links(to []uint64) []*nodev1.Link {
+// linkReports tells of every link of the view, given what the readout unit has written to each builder unit.
+func (s *session) linkReports(to []uint64) []*nodev1.Link {
 	out := make([]*nodev1.Link, len(s.view.GetMembers()))
 	for rank, m := range s.view.GetMembers() {
 		c := s.endpoint.LinkStats(rank)

@@ -18,11 +18,11 @@ func TestALinkBreaksAtRest(t *testing.T) {
 	broken := &transport.LinkError{Peer: "n1", Cause: io.EOF}
 	closed := &transport.LinkError{Peer: "n1", Cause: &quicgo.ApplicationError{Remote: true}}
 	for name, c := range map[string]struct {
-		state fsm.State
-		part  string
-		err   error
-		gives bool // the run is being given up
-		want  bool
+		state     fsm.State
+		subsystem string
+		err       error
+		gives     bool // the run is being given up
+		want      bool
 	}{
 		"broken":              {fsm.Ready, "transport", broken, false, true},
 		"closed on purpose":   {fsm.Ready, "transport", closed, false, false},
@@ -35,12 +35,12 @@ func TestALinkBreaksAtRest(t *testing.T) {
 		if err := n.runner.Adopt(c.state); err != nil {
 			t.Fatal(err)
 		}
-		n.fail(c.part, c.err)
+		n.fail(c.subsystem, c.err)
 		st := n.status()
 		if got := st.GetDegraded(); got != c.want || st.GetState() != c.state.String() {
 			t.Errorf("%s: degraded %v, in %s", name, got, st.GetState())
 		}
-		if x := st.GetCause(); c.want && (x.GetPart() != PartTransport || x.GetComponent() != "n1") {
+		if x := st.GetCause(); c.want && (x.GetPart() != SubsystemTransport || x.GetComponent() != "n1") {
 			t.Errorf("%s: the cause is %v", name, x)
 		}
 		if err := n.runner.Close(); err != nil {

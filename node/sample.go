@@ -27,8 +27,8 @@ const (
 	segmentBytes = "segment.bytes"
 )
 
-// sampled by default.
-var sampled = []string{"link.bytes_sent", "link.bytes_placed", "link.datagrams_resent", "link.stalls_queue",
+// defaultCounters by default.
+var defaultCounters = []string{"link.bytes_sent", "link.bytes_placed", "link.datagrams_resent", "link.stalls_queue",
 	"link.stalls_tx", "link.stalls_credit", "link.stalls_congestion", segmentBytes}
 
 // linkWords are the counters of a link in the order of link.Stats.Word.
@@ -36,11 +36,11 @@ var linkWords = counter.StructOf(link.Stats{}).List()
 
 // probe reads a column.
 type probe struct {
-	fast bool
-	word int // of link.Stats; -1: bytes of segments
-	of   int // rank or segment; -1: all
-	name string
-	slow atomic.Uint64 // as it was read last
+	fast  bool
+	word  int // of link.Stats; -1: bytes of segments
+	index int // rank or segment; -1: all
+	name  string
+	slow  atomic.Uint64 // as it was read last
 }
 
 // sampler reads the columns of one question.
@@ -102,7 +102,7 @@ func (n *process) newSampler(req *samplev1.Question) (*sampler, error) {
 	m.links = make([]link.Stats, len(s.view.GetMembers())+1)
 	names := req.GetCounters()
 	if len(names) == 0 {
-		names = sampled
+		names = defaultCounters
 	}
 	for _, name := range names {
 		if err := m.add(name, req.GetEach()); err != nil {
@@ -147,18 +147,18 @@ func (m *sampler) add(name string, each bool) error {
 		m.bytes = make([]uint64, len(of))
 	}
 	if !each {
-		m.column(name, "", c, &probe{fast: true, word: word, of: -1})
+		m.column(name, "", c, &probe{fast: true, word: word, index: -1})
 		return nil
 	}
 	for i := range of {
-		m.column(name, of[i], c, &probe{fast: true, word: word, of: i})
+		m.column(name, of[i], c, &probe{fast: true, word: word, index: i})
 	}
 	return nil
 }
 
 // addSlow adds a counter of the report.
 func (m *sampler) addSlow(name string) error {
-	c, ok := described.Find(name)
+	c, ok := descriptions.Find(name)
 	if !ok {
 		return status.Error(codes.InvalidArgument, (&sampling.Error{Field: "counters", Why: "there is no counter " + name +
 			": docs/metrics.md lists them, and there is " + segmentBytes}).Error())
@@ -188,13 +188,13 @@ func (m *sampler) read(over <-chan struct{}) {
 			return
 		case <-timer.C:
 		}
-		m.load()
+		m.readFast()
 		now := time.Now()
 		m.mu.Lock()
-		if row := m.ring.Due(int64(now.Sub(sampleStart)), now.UnixMicro()); row != nil {
-			m.fill(row)
+		if row := m.ring.BeginSample(int64(now.Sub(sampleStart)), now.UnixMicro()); row != nil {
+			m.fillRow(row)
 		}
-		next, enough := m.ring.Next(), m.ring.Enough()
+		next, enough := m.ring.NextDue(), m.ring.Done()
 		m.mu.Unlock()
 		if enough {
 			return
@@ -206,8 +206,8 @@ func (m *sampler) read(over <-chan struct{}) {
 // sampleStart is the zero of the times that a ring is given, which must not jump as a clock may.
 var sampleStart = time.Now().Add(-time.Second)
 
-// load reads what the fast columns need. It allocates nothing.
-func (m *sampler) load() {
+// readFast reads what the fast columns need. It allocates nothing.
+func (m *sampler) readFast() {
 	sum := &m.links[len(m.links)-1]
 	*sum = link.Stats{}
 	for rank := range m.links[:len(m.links)-1] {
@@ -219,23 +219,23 @@ func (m *sampler) load() {
 	}
 }
 
-// fill puts the values into a row.
-func (m *sampler) fill(row []uint64) {
+// fillRow puts the values into a row.
+func (m *sampler) fillRow(row []uint64) {
 	for i, p := range m.probes {
 		switch {
 		case !p.fast:
 			row[i] = p.slow.Load()
-		case p.word < 0 && p.of < 0:
+		case p.word < 0 && p.index < 0:
 			row[i] = 0
 			for _, n := range m.bytes {
 				row[i] += n
 			}
 		case p.word < 0:
-			row[i] = m.bytes[p.of]
-		case p.of < 0:
+			row[i] = m.bytes[p.index]
+		case p.index < 0:
 			row[i] = m.links[len(m.links)-1].Word(p.word)
 		default:
-			row[i] = m.links[p.of].Word(p.word)
+			row[i] = m.links[p.index].Word(p.word)
 		}
 	}
 }
@@ -246,8 +246,8 @@ func (m *sampler) readSlow() {
 		return
 	}
 	clear(m.slow)
-	c := m.session.count()
-	m.session.tell(m.slow, &c)
+	c := m.session.collectCounters()
+	m.session.readCounters(m.slow, &c)
 	for _, p := range m.probes {
 		if !p.fast {
 			p.slow.Store(m.slow[p.name])
@@ -267,12 +267,12 @@ func (m *sampler) send(n *process, out nodev1.Node_SampleServer) error {
 		case <-tick.C:
 		}
 		m.readSlow()
-		gone := !n.samples(m)
+		gone := !n.isInRun(m)
 		r := &samplev1.Samples{Columns: columns, Run: m.run}
 		m.mu.Lock()
-		r.AtUs, r.Values = m.ring.Take(nil, nil, sampling.MaxSamples)
+		r.AtUs, r.Values = m.ring.Drain(nil, nil, sampling.MaxSamples)
 		r.Missed, r.Late = m.ring.Lost()
-		enough := m.ring.Enough()
+		enough := m.ring.Done()
 		m.mu.Unlock()
 		if len(r.GetAtUs()) > 0 || columns != nil {
 			if err := out.Send(r); err != nil {
@@ -286,8 +286,8 @@ func (m *sampler) send(n *process, out nodev1.Node_SampleServer) error {
 	}
 }
 
-// samples says that the run goes on that is sampled.
-func (n *process) samples(m *sampler) bool {
+// isInRun says that the run goes on that is sampled.
+func (n *process) isInRun(m *sampler) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.session == m.session && n.run == m.run && n.last == nil

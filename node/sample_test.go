@@ -38,8 +38,8 @@ func TestSampleInARun(t *testing.T) {
 	if _, err := p.sample(&samplev1.Question{}); status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("before a run: %v", err)
 	}
-	scope, req := p.seated(slowRun(t, t.TempDir()+"/", time.Hour))
-	p.up(req)
+	scope, req := p.hostScheduler(slowRun(t, t.TempDir()+"/", time.Hour))
+	p.bringUp(req)
 	sched := tagnet.NewRemote(p.conns[0], tagnet.RemoteConfig{Scope: scope})
 	defer sched.Close()
 	for _, q := range []*samplev1.Question{{Samples: 4000}, {IntervalUs: 1}, {Counters: []string{"ru.no"}}} {

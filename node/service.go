@@ -37,8 +37,8 @@ func (s *service) Command(ctx context.Context, req *nodev1.CommandRequest) (*nod
 	if _, err := s.node.admit(ctx, "Command", req.GetTerm()); err != nil {
 		return nil, err
 	}
-	defer s.node.control.during()()
-	if err := s.node.orders.take(req); err != nil {
+	defer s.node.controlCalls.beginCall()()
+	if err := s.node.commands.accept(req); err != nil {
 		s.node.log.Warn("a command came too late, and is not obeyed", "command", req.GetCommand(), "why", err)
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
@@ -67,16 +67,16 @@ func (s *service) Command(ctx context.Context, req *nodev1.CommandRequest) (*nod
 	}
 	s.node.mu.Unlock()
 	if c == fsm.Stop && req.GetAbandon() && s.node.runner.Status().State == fsm.Configuring {
-		s.node.fail("configuration", errGivenUp) // it may be waiting for links to a node that will never be ready
+		s.node.fail("configuration", errRunAbandoned) // it may be waiting for links to a node that will never be ready
 	}
 	err = s.node.runner.Command(ctx, c)
-	return &nodev1.CommandResponse{Status: s.node.status()}, wire(err)
+	return &nodev1.CommandResponse{Status: s.node.status()}, toStatus(err)
 }
 
-var errGivenUp = errors.New("the control gave the run up before this node was ready")
+var errRunAbandoned = errors.New("the control gave the run up before this node was ready")
 
-// wire turns a failed command into a gRPC status.
-func wire(err error) error {
+// toStatus turns a failed command into a gRPC status.
+func toStatus(err error) error {
 	var forbidden *fsm.PreconditionError
 	var cause fsm.Cause
 	switch {
@@ -101,9 +101,9 @@ func (s *service) Report(ctx context.Context, req *nodev1.ReportRequest) (*nodev
 	if _, err := s.node.admit(ctx, "Report", req.GetTerm()); err != nil {
 		return nil, err
 	}
-	defer s.node.control.during()()
+	defer s.node.controlCalls.beginCall()()
 	if req.GetLetGo() {
-		s.node.promised.Store(true)
+		s.node.releasePromised.Store(true)
 	}
 	r := s.node.report(0)
 	if r.GetFinal() && req.GetDone() {
@@ -118,7 +118,7 @@ func (s *service) Watch(req *nodev1.WatchRequest, out nodev1.Node_WatchServer) e
 	if err != nil {
 		return err
 	}
-	defer s.node.control.during()()
+	defer s.node.controlCalls.beginCall()()
 	every := time.Duration(req.GetIntervalMs()) * time.Millisecond
 	if every <= 0 {
 		every = time.Second
@@ -171,7 +171,7 @@ func causeMessage(c fsm.Cause) *nodev1.Cause {
 		What:      c.What,
 		Evidence:  c.Evidence,
 		Code:      c.Kind.String(),
-		Part:      c.Part,
+		Part:      c.Subsystem,
 		Trouble:   c.Trouble,
 	}
 }

@@ -47,42 +47,42 @@ type session struct {
 	segments string // how the names of its segments begin
 
 	// set by start, read by the links' receivers
-	ru      atomic.Pointer[readoutunit.Unit]
-	bu      atomic.Pointer[builderunit.Builder]
-	barrier atomic.Pointer[barrier.Barrier]
-	told    atomic.Pointer[feedback] // once the builder unit has attached
+	ru       atomic.Pointer[readoutunit.Unit]
+	bu       atomic.Pointer[builderunit.Builder]
+	barrier  atomic.Pointer[barrier.Barrier]
+	feedback atomic.Pointer[feedback] // once the builder unit has attached
 
-	deciding deciding
+	decisions decisionRole
 
 	counters sessionCounters
 
-	// changing is held while units are made and while the output is completed; abort waits for it before it takes their
+	// lifecycleMu is held while units are made and while the output is completed; abort waits for it before it takes their
 	// memory and the output away. Either may take long, so reports and the links' receivers never wait for it.
-	changing sync.Mutex
+	lifecycleMu sync.Mutex
 
-	slots  *shmem.Slots // nil without a builder unit; guarded by changing after newSession
-	remade int          // how often the slots were made anew; guarded by changing
+	slots       *shmem.Slots // nil without a builder unit; guarded by changing after newSession
+	slotsRemade int          // how often the slots were made anew; guarded by changing
 
-	mu       sync.Mutex // guards what follows
-	scheds   []attached
-	sink     sink.Sink
-	writing  chan struct{} // closed when the sink is finished or given up
-	arenas   [][]byte      // of the readout units
-	output   sink.Result
-	finished bool // the sink is finished or aborted
-	dead     bool
-	hanging  error             // writes of the last run are under way still: their memory cannot be used again
-	before   map[string]uint64 // counters of the links when the run began
-	badInput bool              // told to the state machine
-	lost     []int             // ranks to which the link is down, and without which the run goes on
-	gone     map[int]bool      // ranks of readout units that the scheduler said are gone: others may take their places
-	bad      []fsm.Cause       // readout units whose data do not fit, and without which the run goes on
-	away     map[int]bool      // readout units, by index, that the scheduler said are gone from this run
-	changes  int               // of the readout units, by which the builder unit goes
+	mu             sync.Mutex // guards what follows
+	schedulerConns []schedulerConn
+	sink           sink.Sink
+	outputDone     chan struct{} // closed when the sink is finished or given up
+	arenas         [][]byte      // of the readout units
+	output         sink.Result
+	finished       bool // the sink is finished or aborted
+	aborted        bool
+	pendingWrites  error             // writes of the last run are under way still: their memory cannot be used again
+	baseline       map[string]uint64 // counters of the links when the run began
+	badInput       bool              // told to the state machine
+	lost           []int             // ranks to which the link is down, and without which the run goes on
+	vacatedRanks   map[int]bool      // ranks of readout units that the scheduler said are gone: others may take their places
+	badReadouts    []fsm.Cause       // readout units whose data do not fit, and without which the run goes on
+	absentReadouts map[int]bool      // readout units, by index, that the scheduler said are gone from this run
+	absencesSeen   int               // of the readout units, by which the builder unit goes
 }
 
-// attached is a unit's end of its stream to the scheduler.
-type attached interface {
+// schedulerConn is a unit's end of its stream to the scheduler.
+type schedulerConn interface {
 	Done() <-chan struct{}
 	Close() error
 }
@@ -106,22 +106,22 @@ func newSession(n *process, req *nodev1.CommandRequest) (*session, error) {
 	}
 	sum := sha256.Sum256(req.GetConfiguration())
 	s := &session{
-		node:     n,
-		cfg:      cfg,
-		view:     req.GetView(),
-		hash:     hex.EncodeToString(sum[:]),
-		ruByRank: map[int]int{},
-		gone:     map[int]bool{},
+		node:         n,
+		cfg:          cfg,
+		view:         req.GetView(),
+		hash:         hex.EncodeToString(sum[:]),
+		ruByRank:     map[int]int{},
+		vacatedRanks: map[int]bool{},
 	}
-	if err := s.place(); err != nil {
+	if err := s.locateMembers(); err != nil {
 		return nil, err
 	}
 	if err := n.cfg.Allow.Check(&cfg, s.me); err != nil {
 		return nil, err
 	}
-	s.layout = cfg.Standing()
+	s.layout = cfg.PreGrantedLayout()
 	s.segments = fmt.Sprintf("ringlet-%d-%s-%d", req.GetRun(), n.cfg.Name, os.Getpid())
-	s.deciding.rank = cfg.DecisionRank(s.names())
+	s.decisions.rank = cfg.DecisionRank(s.memberNames())
 	if err := s.makeMemory(carriers.AllowsLocal()); err != nil {
 		return nil, err
 	}
@@ -129,15 +129,15 @@ func newSession(n *process, req *nodev1.CommandRequest) (*session, error) {
 		Network:     n.network,
 		Handler:     (*handler)(s),
 		Table:       s.table,
-		View:        s.members(),
+		View:        s.transportView(),
 		Rank:        int(s.me.GetRank()),
 		Carrier:     carriers.Carrier,
 		AutoNetwork: carriers.Network.Carrier,
 		Drop:        cfg.Debug.Drop,
 		DropSeed:    cfg.Seed + uint64(s.me.GetRank())<<32,
 		Damage:      damage,
-		MayRejoin:   s.returns(),
-		OnRejoin:    s.linkedAgain,
+		MayRejoin:   s.readmissionCheck(),
+		OnRejoin:    s.clearLost,
 		MinTimeout:  n.cfg.AtLeast,
 		Log:         n.log,
 	})
@@ -149,7 +149,7 @@ func newSession(n *process, req *nodev1.CommandRequest) (*session, error) {
 func (s *session) makeMemory(shared bool) (err error) {
 	// A builder grants one window per slot and readout unit; one more per unit is on its way out when a slot changes
 	// hands.
-	windows := (s.cfg.Slots+1)*max(1, len(s.ruRanks)) + s.lanes()
+	windows := (s.cfg.Slots+1)*max(1, len(s.ruRanks)) + s.decisionWindows()
 	if !shared {
 		s.table = shmem.NewTable(windows)
 	} else if s.table, err = shmem.NewSharedTable(s.segments+"-table", windows); err != nil {
@@ -160,7 +160,7 @@ func (s *session) makeMemory(shared bool) (err error) {
 			return errors.Join(err, s.table.Close())
 		}
 	}
-	if err := s.makeLanes(); err != nil {
+	if err := s.makeDecisionSegment(); err != nil {
 		if s.slots != nil {
 			err = errors.Join(err, s.slots.Close())
 		}
@@ -169,8 +169,8 @@ func (s *session) makeMemory(shared bool) (err error) {
 	return nil
 }
 
-// place finds this node and the units in the view.
-func (s *session) place() error {
+// locateMembers finds this node and the units in the view.
+func (s *session) locateMembers() error {
 	s.ruRanks, s.buRanks = make([]int, s.cfg.RUs), make([]int, s.cfg.BUs)
 	seenRU, seenBU := make([]bool, s.cfg.RUs), make([]bool, s.cfg.BUs)
 	rus, bus := 0, 0
@@ -200,7 +200,7 @@ func (s *session) place() error {
 	return nil
 }
 
-func (s *session) members() transport.View {
+func (s *session) transportView() transport.View {
 	v := transport.View{Number: s.view.GetNumber()}
 	for _, m := range s.view.GetMembers() {
 		v.Members = append(v.Members, transport.Member{Name: m.GetName(), Addr: m.GetQuicAddress()})
@@ -213,7 +213,7 @@ func (s *session) members() transport.View {
 func (s *session) connect(ctx context.Context, req *nodev1.CommandRequest) error {
 	var ranks []int
 	for rank := range s.view.GetMembers() {
-		if s.linked(rank) {
+		if s.needsLink(rank) {
 			ranks = append(ranks, rank)
 		}
 	}
@@ -231,21 +231,21 @@ func (s *session) connect(ctx context.Context, req *nodev1.CommandRequest) error
 
 // start makes the units and attaches them to the scheduler. Tokens come when every unit of the view has attached.
 func (s *session) start(ctx context.Context, req *nodev1.CommandRequest) error {
-	s.changing.Lock()
-	defer s.changing.Unlock()
+	s.lifecycleMu.Lock()
+	defer s.lifecycleMu.Unlock()
 	s.mu.Lock()
-	dead, hanging := s.dead, s.hanging
+	dead, hanging := s.aborted, s.pendingWrites
 	s.finished, s.output, s.badInput = false, sink.Result{}, false
-	s.changes, s.bad, s.away = 0, nil, nil
-	clear(s.gone)
+	s.absencesSeen, s.badReadouts, s.absentReadouts = 0, nil, nil
+	clear(s.vacatedRanks)
 	s.mu.Unlock()
 	switch {
 	case dead:
-		return errDown
+		return errLinksDown
 	case hanging != nil:
 		return fmt.Errorf("writes of the last run are under way still: reset and configure this node again (%w)", hanging)
 	}
-	s.forgetDecisions()
+	s.closeDecisionUnit()
 	s.beginCounting()
 	run, address := req.GetRun(), req.GetTagnetAddress()
 	scheduler := cmp.Or(req.GetTagnetName(), ControlName)
@@ -255,7 +255,7 @@ func (s *session) start(ctx context.Context, req *nodev1.CommandRequest) error {
 			tagnet.WithReconnect(s.node.cfg.AtLeast),
 		}
 	}
-	if err := s.startDeciding(req.GetBack()); err != nil {
+	if err := s.startDecisions(req.GetBack()); err != nil {
 		return err
 	}
 	if s.me.GetBuilder() {
@@ -269,19 +269,19 @@ func (s *session) start(ctx context.Context, req *nodev1.CommandRequest) error {
 	return nil
 }
 
-// keep remembers a connection to the scheduler, to be closed with the units.
-func (s *session) keep(c attached) {
+// keepConn remembers a connection to the scheduler, to be closed with the units.
+func (s *session) keepConn(c schedulerConn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.scheds = append(s.scheds, c)
+	s.schedulerConns = append(s.schedulerConns, c)
 }
 
 // detached tells that no unit of this node takes part any more: the view is drained, or the unit excluded.
 func (s *session) detached() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, c := range s.scheds {
-		if f, ok := c.(*feedback); ok && f.out.Load() {
+	for _, c := range s.schedulerConns {
+		if f, ok := c.(*feedback); ok && f.excluded.Load() {
 			continue // it asks to come back, and may wait for that for ever
 		}
 		select {
@@ -299,20 +299,20 @@ func (s *session) detached() bool {
 func (s *session) excluded() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, c := range s.scheds {
-		if f, ok := c.(*feedback); !ok || !f.out.Load() {
+	for _, c := range s.schedulerConns {
+		if f, ok := c.(*feedback); !ok || !f.excluded.Load() {
 			return false
 		}
 	}
-	return len(s.scheds) > 0
+	return len(s.schedulerConns) > 0
 }
 
-func (s *session) fail(part string, err error) {
+func (s *session) fail(subsystem string, err error) {
 	s.mu.Lock()
-	dead := s.dead
+	dead := s.aborted
 	s.mu.Unlock()
 	if !dead {
-		go s.node.fail(part, err) // it ends the units, which cannot end while they wait for this call
+		go s.node.fail(subsystem, err) // it ends the units, which cannot end while they wait for this call
 	}
 }
 
@@ -327,8 +327,8 @@ func (s *session) halt() {
 		}
 	}
 	s.mu.Lock()
-	scheds := s.scheds
-	s.scheds = nil
+	scheds := s.schedulerConns
+	s.schedulerConns = nil
 	s.mu.Unlock()
 	for _, c := range scheds {
 		if err := c.Close(); err != nil { // the scheduler may be gone
@@ -339,26 +339,26 @@ func (s *session) halt() {
 
 // stop ends the units and makes the output whole.
 func (s *session) stop(ctx context.Context) error {
-	s.ending()
+	s.liftBacklogLimit()
 	if ru := s.ru.Load(); ru != nil {
-		ctx, cancel := stopwatch.WithStallTimeout(ctx, max(drainTime, s.node.cfg.AtLeast), s.progress, nil)
+		ctx, cancel := stopwatch.WithStallTimeout(ctx, max(drainTimeout, s.node.cfg.AtLeast), s.progress, nil)
 		defer cancel()
 		if err := ru.Drain(ctx); err != nil {
 			s.node.log.Warn("stopping all the same", "err", err)
 			s.mu.Lock()
-			s.hanging = err
+			s.pendingWrites = err
 			s.mu.Unlock()
 		}
 	}
 	s.halt()
-	s.endDeciding(ctx)
-	return s.complete()
+	s.endDecisions(ctx)
+	return s.finishOutput()
 }
 
-// complete makes the output whole, unless that is done or the output was given up.
-func (s *session) complete() error {
-	s.changing.Lock()
-	defer s.changing.Unlock()
+// finishOutput makes the output whole, unless that is done or the output was given up.
+func (s *session) finishOutput() error {
+	s.lifecycleMu.Lock()
+	defer s.lifecycleMu.Unlock()
 	s.mu.Lock()
 	out, over := s.sink, s.sink == nil || s.finished
 	s.finished = true
@@ -366,7 +366,7 @@ func (s *session) complete() error {
 	if over {
 		return nil
 	}
-	defer s.outputClosed()
+	defer s.signalOutputClosed()
 	result, err := out.Finish()
 	if err != nil {
 		return errors.Join(err, out.Abort())
@@ -377,12 +377,12 @@ func (s *session) complete() error {
 	return nil
 }
 
-// outputClosed tells whoever waits for it that the output is closed.
-func (s *session) outputClosed() {
+// signalOutputClosed tells whoever waits for it that the output is closed.
+func (s *session) signalOutputClosed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.writing != nil {
-		close(s.writing)
+	if s.outputDone != nil {
+		close(s.outputDone)
 	}
 }
 
@@ -395,7 +395,7 @@ func (s *session) closeOutput() {
 	if over {
 		return
 	}
-	defer s.outputClosed()
+	defer s.signalOutputClosed()
 	if err := out.Abort(); err != nil {
 		s.node.log.Error("the output could not be closed; what is in it is recovered by the next run", "err", err)
 	}
@@ -404,14 +404,14 @@ func (s *session) closeOutput() {
 // abort takes everything down: units, links, memory. What the output has is kept and closed.
 func (s *session) abort() {
 	s.mu.Lock()
-	s.dead = true
+	s.aborted = true
 	s.mu.Unlock()
 	_ = s.endpoint.Close()
-	s.changing.Lock()
-	defer s.changing.Unlock()
+	s.lifecycleMu.Lock()
+	defer s.lifecycleMu.Unlock()
 	s.halt()
-	s.endDeciding(over())
-	s.forgetDecisions()
+	s.endDecisions(canceledContext())
+	s.closeDecisionUnit()
 	s.closeOutput()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -426,9 +426,9 @@ func (s *session) abort() {
 			s.node.log.Error("the slots could not be removed", "err", err)
 		}
 	}
-	if s.deciding.segment != nil {
-		if err := s.deciding.segment.Close(); err != nil {
-			s.node.log.Error("the lanes of the decision unit could not be removed", "err", err)
+	if s.decisions.segment != nil {
+		if err := s.decisions.segment.Close(); err != nil {
+			s.node.log.Error("the memory of the decision unit could not be removed", "err", err)
 		}
 	}
 	if err := s.table.Close(); err != nil {
@@ -436,6 +436,6 @@ func (s *session) abort() {
 	}
 }
 
-// drainTime is how long a readout unit waits for the responses to its last writes when the run is over and nothing
+// drainTimeout is how long a readout unit waits for the responses to its last writes when the run is over and nothing
 // moves any more; a lost one is repaired in 20 ms.
-const drainTime = 2 * time.Second
+const drainTimeout = 2 * time.Second

@@ -26,16 +26,16 @@ func (s *slowSink) Finish() (sink.Result, error) {
 func TestLinksDoNotWaitForTheOutput(t *testing.T) {
 	out := &slowSink{begun: make(chan struct{}), end: make(chan struct{})}
 	view := &nodev1.View{Members: []*nodev1.Member{{}, {}}}
-	s := &session{view: view, sink: out, dead: true} // dead: nobody is to be told
+	s := &session{view: view, sink: out, aborted: true} // dead: nobody is to be told
 	completed := make(chan error)
-	go func() { completed <- s.complete() }()
+	go func() { completed <- s.finishOutput() }()
 	patiently.Receive(t, out.begun)
 	(*handler)(s).LinkDown(1, errors.New("the peer has left"))
 	close(out.end)
 	if err := patiently.Receive(t, completed); err != nil || s.output.MEPs != 3 || s.counters.LinksDown.Load() != 1 {
 		t.Errorf("%v, output %+v, %d links down", err, s.output, s.counters.LinksDown.Load())
 	}
-	if err := s.complete(); err != nil {
+	if err := s.finishOutput(); err != nil {
 		t.Errorf("completing twice: %v", err)
 	}
 }

@@ -28,9 +28,9 @@ func TestStoppedConsumer(t *testing.T) {
 		change          func(*config.Config)
 		went            func(from, now *tagnet.Registers) bool
 	}{
-		"skip and hold":              {"skip", config.OverloadHold, announced, othersBuild},
+		"skip and hold":              {"skip", config.OverloadHold, withoutPreGranted, othersBuild},
 		"skip and hold, standing":    {"skip", config.OverloadHold, nil, othersBuild},
-		"wait and discard":           {"wait", config.OverloadDiscard, announced, discards},
+		"wait and discard":           {"wait", config.OverloadDiscard, withoutPreGranted, discards},
 		"wait and discard, standing": {"wait", config.OverloadDiscard, nil, discards},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -46,8 +46,8 @@ func TestStoppedConsumer(t *testing.T) {
 				t.Fatal(err)
 			}
 			sched, address := p.scheduler(c)
-			p.up(&nodev1.CommandRequest{Configuration: c.Effective(), View: p.view, TagnetAddress: address})
-			taken := []<-chan error{p.taking(p.reader(bufferName(c, 0)))}
+			p.bringUp(&nodev1.CommandRequest{Configuration: c.Effective(), View: p.view, TagnetAddress: address})
+			drained := []<-chan error{p.taking(p.reader(bufferName(c, 0)))}
 			stopped := p.reader(bufferName(c, 1))
 			from := sched.Registers()
 			for now := sched.Registers(); !tc.went(from, now); now = sched.Registers() {
@@ -57,7 +57,7 @@ func TestStoppedConsumer(t *testing.T) {
 				case <-time.After(10 * time.Millisecond):
 				}
 			}
-			taken = append(taken, p.taking(stopped))
+			drained = append(drained, p.taking(stopped))
 			sched.Drain(0)
 			select {
 			case <-sched.Drained():
@@ -66,7 +66,7 @@ func TestStoppedConsumer(t *testing.T) {
 			}
 			p.must(&nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, View: p.view})
 			p.balances(sched.Registers().Counters)
-			for bu, over := range taken {
+			for bu, over := range drained {
 				if err := patiently.Receive(t, over); !errors.Is(err, shmem.ErrEndOfRun) {
 					t.Errorf("output %d ended with %v", bu, err)
 				}

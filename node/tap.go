@@ -56,7 +56,7 @@ func (s *service) Tap(req *nodev1.TapRequest, out nodev1.Node_TapServer) error {
 				break
 			}
 			sent = time.Now()
-			if err := out.Send(samples(s.node.cfg.Name, events, v.Counts())); err != nil {
+			if err := out.Send(samplesMessage(s.node.cfg.Name, events, v.Counts())); err != nil {
 				return err
 			}
 			clear(events)
@@ -77,8 +77,8 @@ func SpecOf(m *tapv1.Selection) selection.Spec {
 	}
 }
 
-// samples is the message of events that a node has built. It shares their data.
-func samples(builder string, events []selection.Event, counts tap.Counts) *tapv1.Samples {
+// samplesMessage is the message of events that a node has built. It shares their data.
+func samplesMessage(builder string, events []selection.Event, counts tap.Counts) *tapv1.Samples {
 	m := &tapv1.Samples{
 		Built:      counts.Events,
 		Dropped:    counts.Dropped,

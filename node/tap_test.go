@@ -33,7 +33,7 @@ func TestTapOverRuns(t *testing.T) {
 	for range 2 {
 		c := testConfig(t, "")
 		sched, address := p.scheduler(c)
-		p.up(&nodev1.CommandRequest{Configuration: c.Effective(), View: p.view, TagnetAddress: address})
+		p.bringUp(&nodev1.CommandRequest{Configuration: c.Effective(), View: p.view, TagnetAddress: address})
 		select {
 		case <-sched.Drained():
 		case <-p.ctx.Done():

@@ -17,9 +17,9 @@ func TestTwoControls(t *testing.T) {
 	p := newPair(t)
 	older, newer := tagnet.Term{Number: 5, Holder: "the control on a"}, tagnet.Term{Number: 6, Holder: "the control on b"}
 	message := func(t tagnet.Term) *nodev1.Term { return &nodev1.Term{Number: t.Number, Holder: t.Holder} }
-	scope, req := p.seated(slowRun(t, t.TempDir()+"/", time.Hour))
+	scope, req := p.hostScheduler(slowRun(t, t.TempDir()+"/", time.Hour))
 	scope.Term, req.Term = older, message(older)
-	p.up(req)
+	p.bringUp(req)
 	watch, err := p.nodes[0].Watch(p.ctx, &nodev1.WatchRequest{Term: message(older)})
 	if err != nil {
 		t.Fatal(err)

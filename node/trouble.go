@@ -34,9 +34,9 @@ func troubleOf(err error) string {
 	case errors.As(err, &name), errors.As(err, &address), is(unix.EADDRNOTAVAIL):
 		return fsm.TroubleAddress
 	case is(unix.EADDRINUSE):
-		return fsm.TroubleInUse
+		return fsm.TroubleAddressInUse
 	case is(shmem.ErrExists):
-		return fsm.TroubleTaken
+		return fsm.TroubleNameInUse
 	case is(sink.ErrExists, fs.ErrExist):
 		return fsm.TroubleExists
 	case is(unix.ENOSPC, unix.EDQUOT, unix.EFBIG, shmem.ErrNoSpace):

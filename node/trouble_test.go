@@ -60,15 +60,15 @@ func TestTroubleOf(t *testing.T) {
 		"no such host":            {fmt.Errorf("x: %w", &net.DNSError{}), fsm.TroubleAddress},
 		"no such port":            {open(tcp, "127.0.0.1:99999"), fsm.TroubleAddress},
 		"another host's address":  {open(tcp, "192.0.2.1:1700"), fsm.TroubleAddress},
-		"a path that is taken":    {open(path, lis.Addr().String()), fsm.TroubleInUse},
+		"a path that is taken":    {open(path, lis.Addr().String()), fsm.TroubleAddressInUse},
 		"a path of a file":        {open(path, file), fsm.TroubleExists},
 		"a path into nothing":     {open(path, filepath.Join(dir, "no/a")), fsm.TroubleGone},
-		"a ring that is there":    {open(ring, shared), fsm.TroubleTaken},
+		"a ring that is there":    {open(ring, shared), fsm.TroubleNameInUse},
 		"a full disk":             {&sink.SinkError{Cause: unix.ENOSPC}, fsm.TroubleFull},
 		"an output that is gone": {errors.Join(errors.New("x"), &sink.SinkError{Cause: &fs.PathError{Err: unix.ENOENT}}),
 			fsm.TroubleGone},
 		"an output that is there": {&sink.SinkError{Cause: sink.ErrExists}, fsm.TroubleExists},
-		"a buffer that is there":  {fmt.Errorf("x: %w", open(ring, shared)), fsm.TroubleTaken},
+		"a buffer that is there":  {fmt.Errorf("x: %w", open(ring, shared)), fsm.TroubleNameInUse},
 		"an output of others":     {&sink.SinkError{Cause: unix.EACCES}, fsm.TroubleDenied},
 	} {
 		if got := troubleOf(c.err); got != c.want {

@@ -20,7 +20,7 @@ import (
 	"ringlet/tagnet"
 )
 
-var errNotHere = errors.New("this node holds no such unit, or not now")
+var errNoSuchUnit = errors.New("this node holds no such unit, or not now")
 
 // ControlName is the name, in its certificate and in the cluster, of the control. Where nobody else is named it runs
 // TagNet.
@@ -29,7 +29,7 @@ const ControlName = "control"
 type attacher func(name string) (tagnet.Scope, []grpc.DialOption)
 
 func (s *session) startBuilder(ctx context.Context, req *nodev1.CommandRequest, attach attacher) error {
-	if err := s.freshSlots(); err != nil {
+	if err := s.renewSlots(); err != nil {
 		return err
 	}
 	out, err := s.openOutput(req)
@@ -40,17 +40,17 @@ func (s *session) startBuilder(ctx context.Context, req *nodev1.CommandRequest, 
 	if err != nil {
 		return err
 	}
-	rule, err := s.cfg.Rule()
+	rule, err := s.cfg.Pattern()
 	if err != nil {
 		return err
 	}
-	told := newFeedback()
-	told.superseded, told.judged, told.ending = s.superseder(out), s.judged, s.ending
-	s.told.Store(told)
+	fb := newFeedback()
+	fb.onSuperseded, fb.onReported, fb.onRunEnding = s.supersedeHandler(out), s.reportOutcomes, s.liftBacklogLimit
+	s.feedback.Store(fb)
 	bu, err := builderunit.New(builderunit.Config{
 		Slots:     s.slots,
 		Table:     s.table,
-		Signaler:  bearing{s},
+		Signaler:  tolerantSignaler{s},
 		RURanks:   s.ruRanks,
 		Division:  s.cfg.Division(),
 		Run:       req.GetRun(),
@@ -58,14 +58,14 @@ func (s *session) startBuilder(ctx context.Context, req *nodev1.CommandRequest, 
 		Pattern:   rule,
 		Sink:      out,
 		Tap:       s.node.tap,
-		Durable:   s.lasting(),
+		Durable:   s.awaitsDurability(),
 		Log:       s.node.log,
-		Tolerates: s.badData,
+		Tolerates: s.tolerateBadData,
 		Fail:      func(err error) { s.fail("builder unit", err) },
-		Feedback:  told.tell,
+		Feedback:  fb.report,
 		Layout:    s.layout,
-		Pull:      s.pull(),
-		Decide:    s.decide(out),
+		Pull:      s.pullConfig(),
+		Decide:    s.regionDecider(out),
 		Backlog:   s.cfg.Backlog(),
 		Suspend:   s.suspension(),
 
@@ -78,22 +78,22 @@ func (s *session) startBuilder(ctx context.Context, req *nodev1.CommandRequest, 
 	// unit must be in its place first.
 	s.bu.Store(bu)
 	scope, opts := attach(s.node.cfg.Name)
-	err = told.attach(ctx, func(ctx context.Context) (*tagnet.BUClient, error) {
-		return tagnet.DialBU(ctx, req.GetTagnetAddress(), scope, s.cfg.Slots, s.absences(), opts...)
+	err = fb.attach(ctx, func(ctx context.Context) (*tagnet.BUClient, error) {
+		return tagnet.DialBU(ctx, req.GetTagnetAddress(), scope, s.cfg.Slots, s.absenceHandler(), opts...)
 	}, bu.Reset)
 	if err != nil {
 		return err
 	}
-	s.keep(told)
+	s.keepConn(fb)
 	return nil
 }
 
-// decide decides on regions of interest: a filter judges each, or a share of the MEPs is kept. What is kept though no
+// regionDecider decides on regions of interest: a filter judges each, or a share of the MEPs is kept. What is kept though no
 // filter could look has its rest fetched, and the whole MEP is judged.
-func (s *session) decide(out sink.Sink) func(context.Context, *builderunit.Region) error {
+func (s *session) regionDecider(out sink.Sink) func(context.Context, *builderunit.Region) error {
 	judge, ok := out.(*sink.Filtered)
 	if !ok || !s.cfg.RegionJudged() {
-		_, share := s.cfg.Interest()
+		_, share := s.cfg.RoIReadouts()
 		keep := builderunit.AcceptShare(share, s.cfg.Seed)
 		return func(_ context.Context, r *builderunit.Region) error {
 			r.Decide(keep(r.Meta.MEP))
@@ -125,10 +125,10 @@ func (s *session) suspension() builderunit.Suspension {
 	}
 }
 
-func (s *session) startReadout(ctx context.Context, address string, back bool, attach attacher) error {
+func (s *session) startReadout(ctx context.Context, address string, rejoining bool, attach attacher) error {
 	src, err := s.openSource(ctx)
 	if err != nil {
-		return &partError{partInput, err}
+		return &subsystemError{subsystemInput, err}
 	}
 	core, err := barrier.NewCore(s.cfg.Barrier(), s.cfg.RUs, int(s.me.GetRuIndex()))
 	if err != nil {
@@ -140,29 +140,29 @@ func (s *session) startReadout(ctx context.Context, address string, back bool, a
 	})
 	s.barrier.Store(bar)
 	scope, opts := attach(s.node.cfg.Name)
-	client, err := tagnet.DialRU(ctx, address, scope, s.dropUnit, opts...)
+	client, err := tagnet.DialRU(ctx, address, scope, s.dropLink, opts...)
 	if err != nil {
 		return errors.Join(err, src.Close(), bar.Close())
 	}
-	s.keep(client)
-	if err := s.resume(ctx, src, client, back); err != nil {
+	s.keepConn(client)
+	if err := s.resumeSource(ctx, src, client, rejoining); err != nil {
 		return errors.Join(err, src.Close(), bar.Close())
 	}
-	cfg := s.readoutConfig(src, client, bar, back)
-	cfg.Order, cfg.Forward = s.order(), s.forwarder(client)
-	if err := s.memory(&cfg); err != nil {
+	cfg := s.readoutConfig(src, client, bar, rejoining)
+	cfg.Order, cfg.Forward = s.sendOrder(), s.tagForwarder(client)
+	if err := s.allocateRetention(&cfg); err != nil {
 		return errors.Join(err, src.Close(), bar.Close())
 	}
 	unit := readoutunit.New(cfg)
 	s.ru.Store(unit) // before it announces anything: the grant may be back at once
-	s.tellLost()
+	s.replayLostLinks()
 	unit.Start()
 	return nil
 }
 
 // readoutConfig is what the readout unit is made of, but for its order and the memory of its data.
 func (s *session) readoutConfig(src source.Source, client *tagnet.RUClient, bar *barrier.Barrier,
-	back bool) readoutunit.Config {
+	rejoining bool) readoutunit.Config {
 	_, length := s.cfg.Phases()
 	cfg := readoutunit.Config{
 		RU:         int(s.me.GetRuIndex()),
@@ -179,15 +179,15 @@ func (s *session) readoutConfig(src source.Source, client *tagnet.RUClient, bar 
 		Timeline:   liveSteps,
 		Log:        s.node.log,
 		Fail:       func(err error) { s.fail("readout unit", err) },
-		Expendable: s.expendables(),
+		Expendable: s.expendableBuilders(),
 
-		ToleratesReadoutLoss: s.bearsReadout(),
+		ToleratesReadoutLoss: s.toleratesReadoutLoss(),
 	}
-	if back {
+	if rejoining {
 		cfg.Rejoin = client.RejoinPoint()
 	}
-	if h := s.deciding.herald.Load(); h != nil {
-		cfg.OnTriggered = func(below uint64) { h.triggered(below * uint64(s.cfg.Packing)) }
+	if h := s.decisions.triggers.Load(); h != nil {
+		cfg.OnTriggered = func(below uint64) { h.advance(below * uint64(s.cfg.Packing)) }
 	}
 	if frees, written := s.cfg.FreesRejected(); frees {
 		cfg.Rejection = readoutunit.RejectionPolicy{Packing: s.cfg.Packing, IncludesWritten: written}
@@ -195,22 +195,22 @@ func (s *session) readoutConfig(src source.Source, client *tagnet.RUClient, bar 
 	return cfg
 }
 
-// pull is how this node's builder unit asks for its parts; builder units begin with different readout units.
-func (s *session) pull() builderunit.Pull {
+// pullConfig is how this node's builder unit asks for its parts; builder units begin with different readout units.
+func (s *session) pullConfig() builderunit.Pull {
 	if !s.cfg.Traffic().Pull {
 		return builderunit.Pull{}
 	}
-	interest, _ := s.cfg.Interest()
+	roi, _ := s.cfg.RoIReadouts()
 	return builderunit.Pull{
 		Credit:      s.cfg.Debug.PullWindow,
 		Group:       s.cfg.PullGroup(),
 		FirstUnit:   int(s.me.GetBuIndex()) % s.cfg.RUs,
-		RegionUnits: interest,
+		RegionUnits: roi,
 	}
 }
 
-// order is the discipline at this node's readout unit.
-func (s *session) order() readoutunit.Order {
+// sendOrder is the discipline at this node's readout unit.
+func (s *session) sendOrder() readoutunit.Order {
 	end, _ := s.cfg.Phases()
 	return s.cfg.Traffic().Open(readoutunit.DisciplineConfig{
 		RU:          int(s.me.GetRuIndex()),
@@ -218,14 +218,14 @@ func (s *session) order() readoutunit.Order {
 		Slots:       s.cfg.Slots,
 		RoundCycles: s.cfg.Round(),
 		PreGranted:  s.layout != nil,
-		Seats:       s.seats(),
+		Seats:       s.shiftSeats(),
 		Fence:       s.cfg.Phased() || end != config.PhaseEndBarrier, // a barrier that holds nothing needs no fence before it
 	})
 }
 
-// forwarder passes tags on to the next readout unit, and from the last one back to the scheduler. One goroutine calls
+// tagForwarder passes tags on to the next readout unit, and from the last one back to the scheduler. One goroutine calls
 // it.
-func (s *session) forwarder(sched *tagnet.RUClient) func(*tagnet.Tag) error {
+func (s *session) tagForwarder(sched *tagnet.RUClient) func(*tagnet.Tag) error {
 	next := int(s.me.GetRuIndex()) + 1
 	if next == s.cfg.RUs {
 		return sched.ReturnTag
@@ -238,16 +238,16 @@ func (s *session) forwarder(sched *tagnet.RUClient) func(*tagnet.Tag) error {
 	}
 }
 
-// seats are where the units sit in the shift.
-func (s *session) seats() readoutunit.Seats {
-	ranks := s.cfg.Seating()
+// shiftSeats are where the units sit in the shift.
+func (s *session) shiftSeats() readoutunit.Seats {
+	ranks := s.cfg.SeatRanks()
 	if ranks == nil {
 		return readoutunit.SeatsInOrder(s.cfg.RUs, s.cfg.BUs)
 	}
 	var seats readoutunit.Seats
 	for _, rank := range ranks {
 		ru, bu := readoutunit.Dummy, readoutunit.Dummy
-		if rank != config.Silent {
+		if rank != config.DummySeat {
 			m := s.view.GetMembers()[rank]
 			if m.GetReadout() {
 				ru = int(m.GetRuIndex())
@@ -261,11 +261,11 @@ func (s *session) seats() readoutunit.Seats {
 	return seats
 }
 
-// memory makes room for the blocks under way. It lies outside the garbage collector's heap, whose size decides how
+// allocateRetention makes room for the blocks under way. It lies outside the garbage collector's heap, whose size decides how
 // often it collects. The links may repeat a write until they are closed, so it is abort that gives the memory back.
-func (s *session) memory(cfg *readoutunit.Config) error {
+func (s *session) allocateRetention(cfg *readoutunit.Config) error {
 	block, blocks := s.cfg.Retention(cfg.RU, cfg.Source.MaxBlock())
-	arena, err := s.arenaOf(blocks * block)
+	arena, err := s.arena(blocks * block)
 	if err != nil {
 		return fmt.Errorf("no memory for %d blocks of %d bytes in the readout unit: %w", blocks, block, err)
 	}
@@ -273,9 +273,9 @@ func (s *session) memory(cfg *readoutunit.Config) error {
 	return err
 }
 
-// arenaOf is memory of that size: that of the run before, if there was one and it is as large, which nothing is under
+// arena is memory of that size: that of the run before, if there was one and it is as large, which nothing is under
 // way from.
-func (s *session) arenaOf(size int) ([]byte, error) {
+func (s *session) arena(size int) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := len(s.arenas); n > 0 && len(s.arenas[n-1]) == size {

@@ -180,7 +180,7 @@ func sweepBench() { _, _ = shmem.Sweep(bench.Prefix) }
 func tuneBench(procs int) {
 	runtime.GOMAXPROCS(procs)
 	if os.Getenv("GOGC") == "" {
-		node.Tune()
+		node.TuneGC()
 	}
 }
 
@@ -262,7 +262,7 @@ func (c *benchFarCmd) Run(ctx context.Context, to streams) error {
 	ctx, end := whileParentLives(ctx)
 	defer end()
 	if os.Getenv("GOGC") == "" {
-		node.Tune()
+		node.TuneGC()
 	}
 	conn, err := bench.Dial(ctx, id, benchNear, c.Join)
 	if err != nil {

@@ -190,7 +190,7 @@ const askQuickly = 500 * time.Millisecond
 func ofControl(ctx context.Context, words []string, word string) []string {
 	var c cli
 	free := []string{}
-	book := ctl.Book{}
+	book := ctl.Vocabulary{}
 	parser, err := newParser(&c, kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) {}))
 	if err == nil {
 		_, err = parser.Parse(words)
@@ -203,10 +203,10 @@ func ofControl(ctx context.Context, words []string, word string) []string {
 }
 
 // book asks the control what it can be told, if it can be asked.
-func (c *ctlCmd) book(ctx context.Context) ctl.Book {
+func (c *ctlCmd) book(ctx context.Context) ctl.Vocabulary {
 	id, err := certs.Load(c.Certs, c.User)
 	if err != nil {
-		return ctl.Book{}
+		return ctl.Vocabulary{}
 	}
 	s, err := ctl.Dial(ctl.Config{
 		Address:  c.Control,
@@ -215,11 +215,11 @@ func (c *ctlCmd) book(ctx context.Context) ctl.Book {
 		Err:      io.Discard,
 	})
 	if err != nil {
-		return ctl.Book{}
+		return ctl.Vocabulary{}
 	}
 	defer func() { _ = s.Close() }()
 	ctx, cancel := context.WithTimeout(ctx, askQuickly)
 	defer cancel()
-	b, _ := s.Book(ctx) // empty where it does not answer
+	b, _ := s.LoadVocabulary(ctx) // empty where it does not answer
 	return b
 }

@@ -44,7 +44,7 @@ func (c *controlCmd) Run(ctx context.Context, to streams) error {
 		return &exit{exitUsage, err}
 	}
 	if c.WithParent {
-		node.Tune() // as ringlet run does
+		node.TuneGC() // as ringlet run does
 		var end context.CancelFunc
 		ctx, end = whileParentLives(ctx)
 		defer end()

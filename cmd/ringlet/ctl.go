@@ -29,7 +29,7 @@ type visitor struct {
 // Run carries out commands of the run control.
 func (c *ctlCmd) Run(ctx context.Context, to streams) error {
 	s, err := c.session(to, c.JSON)
-	if err != nil && ctl.AsksHelp(c.Words) {
+	if err != nil && ctl.IsHelp(c.Words) {
 		return ctl.HelpWithout(to.out, to.err, err, c.Words)
 	}
 	if err == nil {
@@ -39,7 +39,7 @@ func (c *ctlCmd) Run(ctx context.Context, to streams) error {
 	if err == nil {
 		return nil
 	}
-	ctl.Complain(to.err, c.JSON, err)
+	ctl.WriteError(to.err, c.JSON, err)
 	return &exit{code: ctl.Code(err)}
 }
 

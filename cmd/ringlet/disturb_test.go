@@ -240,7 +240,7 @@ func TestOutputThatNobodyReads(t *testing.T) {
 		s := c.snapshot()
 		built, _ := s.Total.EventsBuilt.Int64()
 		free := slices.ContainsFunc(s.Scheduler.Slots, func(u slots) bool { return u.Used != u.Slots })
-		return built >= 2*config.BufferRoom*packing && !free
+		return built >= 2*config.BufferMEPs*packing && !free
 	})
 	s.signal(p.cmd.Process.Pid, syscall.SIGINT)
 	p.ends(1)

@@ -184,7 +184,7 @@ type certUser certs.Peer
 func (u *certUser) UnmarshalText(text []byte) error {
 	name, role, _ := strings.Cut(string(text), ":")
 	u.Name, u.Role = name, certs.Role(role)
-	if !u.Role.User() {
+	if !u.Role.IsUser() {
 		return fmt.Errorf("%q is not NAME:ROLE with one of the roles viewer, operator, admin", text)
 	}
 	return certs.CheckName(name)

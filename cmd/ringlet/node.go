@@ -50,7 +50,7 @@ var slow struct{ idle, atLeast time.Duration }
 // tune has the memory of a node collected as suits it, unless the environment says how.
 func tune() {
 	if os.Getenv("GOGC") == "" {
-		node.Tune()
+		node.TuneGC()
 	}
 }
 
@@ -88,7 +88,7 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 		Timing:   cluster.TimingFor(c.Host, c.Join),
 		Log:      slog.Default(),
 		Spin:     c.Spin,
-		Dog:      dog,
+		Watchdog: dog,
 		Ports:    node.Ports{Data: c.DataPort, Service: c.ServicePort, Gossip: c.GossipPort},
 	}
 	cfg.Idle, cfg.Barrier, cfg.AtLeast = slow.idle, slow.atLeast, slow.atLeast
@@ -184,7 +184,7 @@ func ownHosts(ctx context.Context, host, data *string) (err error) {
 
 // untilToldTwice makes a context that outlives the first signal, which ends ctx, and ends with the second. Then the
 // watch ends a process that does not end by itself.
-func untilToldTwice(ctx context.Context, dog *watchdog.Dog) (context.Context, context.CancelFunc) {
+func untilToldTwice(ctx context.Context, dog *watchdog.Watcher) (context.Context, context.CancelFunc) {
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
 		select {
@@ -197,7 +197,7 @@ func untilToldTwice(ctx context.Context, dog *watchdog.Dog) (context.Context, co
 		defer signal.Stop(again)
 		select {
 		case <-again:
-			dog.Told()
+			dog.RequestEnd()
 			cancel()
 		case <-run.Done():
 		}

@@ -40,7 +40,7 @@ func (s *control) open(ctx context.Context) (err error) {
 	// Numbers of events go on growing after a restart: no control gives a million of them a second.
 	s.Journal = journal.New(remembered, uint64(time.Now().UnixMicro()))
 	s.Log = slog.New(s.Journal.Handler(s.Log.Handler(), slog.LevelInfo))
-	s.store.Tell(s.Log)
+	s.store.SetLogger(s.Log)
 	term, err := s.store.NextTerm(nodes.ClockTerm(time.Now()))
 	if err != nil {
 		return err

@@ -106,7 +106,7 @@ func better(err error) error {
 		return nil
 	}
 	if m := unknownFlag.FindStringSubmatch(err.Error()); m != nil {
-		if do := config.Former(m[1]); do != "" {
+		if do := config.FormerAdvice(m[1]); do != "" {
 			return fmt.Errorf("there is no flag --%s any more: %s", m[1], do)
 		}
 	}

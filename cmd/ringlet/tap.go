@@ -51,7 +51,7 @@ func (c *tapCmd) Run(ctx context.Context, to streams) error {
 	if err == nil {
 		return nil
 	}
-	ctl.Complain(to.err, false, err)
+	ctl.WriteError(to.err, false, err)
 	return &exit{code: ctl.Code(err)}
 }
 

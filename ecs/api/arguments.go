@@ -32,27 +32,27 @@ func checkRequest(fsm *ecsv1.FSM, req *ecsv1.CommandRequest) error {
 		return &ArgumentError{Name: "command", Why: fmt.Sprintf("%s is no command, those are %s", quote(req.GetCommand()),
 			strings.Join(names, ", "))}
 	}
-	known := commands[i].GetArguments()
+	arguments := commands[i].GetArguments()
 	for _, name := range slices.Sorted(maps.Keys(req.GetArguments())) {
-		j := slices.IndexFunc(known, func(a *ecsv1.Argument) bool { return a.GetName() == name })
+		j := slices.IndexFunc(arguments, func(a *ecsv1.Argument) bool { return a.GetName() == name })
 		if j < 0 {
-			return &ArgumentError{Name: field(name), Why: fmt.Sprintf("%s has no argument %s, %s", req.GetCommand(), quote(name),
-				takes(known))}
+			return &ArgumentError{Name: argumentPath(name), Why: fmt.Sprintf("%s has no argument %s, %s", req.GetCommand(), quote(name),
+				describeArguments(arguments))}
 		}
-		if why := misfit(known[j].GetType(), req.GetArguments()[name]); why != "" {
-			return &ArgumentError{Name: field(name), Why: why}
+		if why := typeMismatch(arguments[j].GetType(), req.GetArguments()[name]); why != "" {
+			return &ArgumentError{Name: argumentPath(name), Why: why}
 		}
 	}
-	for _, a := range known {
+	for _, a := range arguments {
 		if a.GetRequired() && req.GetArguments()[a.GetName()] == "" {
-			return &ArgumentError{Name: field(a.GetName()), Why: fmt.Sprintf("%s needs it: %s", req.GetCommand(), a.GetHelp())}
+			return &ArgumentError{Name: argumentPath(a.GetName()), Why: fmt.Sprintf("%s needs it: %s", req.GetCommand(), a.GetHelp())}
 		}
 	}
 	return nil
 }
 
-// field is the path of an argument; its name is the caller's, so it is shown in a form that cannot mislead.
-func field(name string) string { return "arguments." + quoteWord(name) }
+// argumentPath is the path of an argument; its name is the caller's, so it is shown in a form that cannot mislead.
+func argumentPath(name string) string { return "arguments." + quoteWord(name) }
 
 // quote shows what a caller wrote, and not too much of it.
 func quote(s string) string {
@@ -63,19 +63,19 @@ func quote(s string) string {
 	return strconv.Quote(s)
 }
 
-func takes(known []*ecsv1.Argument) string {
-	if len(known) == 0 {
+func describeArguments(arguments []*ecsv1.Argument) string {
+	if len(arguments) == 0 {
 		return "it takes none"
 	}
-	names := make([]string, len(known))
-	for i, a := range known {
+	names := make([]string, len(arguments))
+	for i, a := range arguments {
 		names[i] = a.GetName()
 	}
 	return "it takes " + strings.Join(names, ", ")
 }
 
-// misfit says why a value is not of a type; empty if it is. An argument that may be left out may also be empty.
-func misfit(kind, value string) string {
+// typeMismatch says why a value is not of a type; empty if it is. An argument that may be left out may also be empty.
+func typeMismatch(kind, value string) string {
 	most := maxWord
 	if kind == "yaml" || kind == "settings" {
 		most = maxText

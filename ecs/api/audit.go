@@ -19,8 +19,8 @@ import (
 // said with the next one.
 const maxRefusals = 10
 
-// identity is whose refusals are counted together.
-type identity struct {
+// auditIdentity is whose refusals are counted together.
+type auditIdentity struct {
 	name string
 	role ecsv1.Role
 }
@@ -32,8 +32,8 @@ type refusals struct {
 	skipped uint64 // not written since the last that was
 }
 
-// begun are the codes of errors of what was obeyed all the same: it broke, or nobody waited for its end.
-var begun = map[codes.Code]bool{codes.Aborted: true, codes.Internal: true, codes.Canceled: true,
+// begunCodes are the codes of errors of what was obeyed all the same: it broke, or nobody waited for its end.
+var begunCodes = map[codes.Code]bool{codes.Aborted: true, codes.Internal: true, codes.Canceled: true,
 	codes.DeadlineExceeded: true}
 
 // auditor writes who asked for what and what was answered.
@@ -45,13 +45,13 @@ type auditor struct {
 
 	// mu guards
 	mu      sync.Mutex
-	refused map[identity]*refusals // as many as there are certificates, and one
-	broken  bool                   // the last entry could not be written
+	refused map[auditIdentity]*refusals // as many as there are certificates, and one
+	broken  bool                        // the last entry could not be written
 }
 
-// ready says whether what is about to be done could be written down. After an entry that could not, one must first
+// checkWritable says whether what is about to be done could be written down. After an entry that could not, one must first
 // succeed.
-func (a *auditor) ready() error {
+func (a *auditor) checkWritable() error {
 	a.mu.Lock()
 	broken := a.broken
 	a.mu.Unlock()
@@ -89,9 +89,9 @@ func (a *auditor) write(c caller, action, arguments string, err error) error {
 	return nil
 }
 
-// refusal writes that somebody was refused, unless that was too often of late.
-func (a *auditor) refusal(c caller, action, arguments string, err error) error {
-	write, skipped := a.spend(identity{c.Name, c.Role})
+// writeRefusal writes that somebody was refused, unless that was too often of late.
+func (a *auditor) writeRefusal(c caller, action, arguments string, err error) error {
+	write, skipped := a.allowRefusal(auditIdentity{c.Name, c.Role})
 	if !write {
 		return nil
 	}
@@ -101,15 +101,15 @@ func (a *auditor) refusal(c caller, action, arguments string, err error) error {
 	return a.write(c, action, arguments, err)
 }
 
-// spend tells whether one more refusal is to be written, and how many were not since the last that was.
-func (a *auditor) spend(of identity) (write bool, skipped uint64) {
+// allowRefusal tells whether one more refusal is to be written, and how many were not since the last that was.
+func (a *auditor) allowRefusal(of auditIdentity) (write bool, skipped uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.refused[of]
 	if r == nil {
 		r = &refusals{}
 		if a.refused == nil {
-			a.refused = map[identity]*refusals{}
+			a.refused = map[auditIdentity]*refusals{}
 		}
 		a.refused[of] = r
 	}
@@ -126,4 +126,6 @@ func (a *auditor) spend(of identity) (write bool, skipped uint64) {
 }
 
 // isRefusal tells whether an error says that nothing was done.
-func isRefusal(err error) bool { return err != nil && !begun[status.Convert(asStatus(err)).Code()] }
+func isRefusal(err error) bool {
+	return err != nil && !begunCodes[status.Convert(asStatus(err)).Code()]
+}

@@ -50,12 +50,12 @@ func TestWhatCountsAsObeyed(t *testing.T) {
 // written.
 func TestRefusalsAreBoundedInTheAuditLog(t *testing.T) {
 	viewer := caller{Name: "alice", Role: ecsv1.Role_ROLE_VIEWER}
-	for _, c := range []caller{{Name: unknown}, viewer} {
+	for _, c := range []caller{{Name: unknownName}, viewer} {
 		log := &auditLog{}
 		now := time.Unix(0, 0)
 		a := &auditor{records: log, log: quiet(), now: func() time.Time { return now }}
 		try := func(c caller) {
-			if err := a.refusal(c, "command start", "", &roleError{}); err != nil {
+			if err := a.writeRefusal(c, "command start", "", &roleError{}); err != nil {
 				t.Error(err)
 			}
 		}

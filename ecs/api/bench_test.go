@@ -12,7 +12,7 @@ import (
 
 // What a question costs, from the client's side and back, on a connection that is there.
 func BenchmarkSnapshot(b *testing.B) {
-	h := newHouse(b, apitest.Options{Nodes: 32})
+	h := newFixture(b, apitest.Options{Nodes: 32})
 	for _, command := range []string{"load", "configure", "start"} {
 		if _, err := h.fake.Command(b.Context(), "somebody", &ecsv1.CommandRequest{Command: command}); err != nil {
 			b.Fatal(err)

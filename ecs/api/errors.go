@@ -126,8 +126,8 @@ func (e *auditError) Error() string {
 	return fmt.Sprintf("nothing is obeyed while the audit log cannot be written: %v", e.cause)
 }
 
-// ofCode are the reasons of what is refused by a plain status: at the door, by the gateway, by gRPC.
-var ofCode = map[codes.Code]string{
+// reasonByCode are the reasons of what is refused by a plain status: on entry, by the gateway, by gRPC.
+var reasonByCode = map[codes.Code]string{
 	codes.InvalidArgument:   reasonArgument,
 	codes.NotFound:          reasonRoute,
 	codes.Unimplemented:     reasonRoute,
@@ -143,28 +143,28 @@ func asStatus(err error) error {
 	if err == nil {
 		return nil
 	}
-	if s := ofType(err); s != nil {
+	if s := statusOf(err); s != nil {
 		return s
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return with(codes.DeadlineExceeded, errors.New("the time for the answer is over; a command that was begun goes on"),
+		return newStatus(codes.DeadlineExceeded, errors.New("the time for the answer is over; a command that was begun goes on"),
 			reasonTime, nil)
 	case errors.Is(err, context.Canceled):
-		return with(codes.Canceled, errors.New("the caller is gone; a command that was begun goes on"), reasonGone, nil)
+		return newStatus(codes.Canceled, errors.New("the caller is gone; a command that was begun goes on"), reasonGone, nil)
 	}
 	plain, ok := status.FromError(err)
 	if !ok {
-		return with(codes.Internal, err, reasonInternal, nil)
+		return newStatus(codes.Internal, err, reasonInternal, nil)
 	}
 	if len(plain.Details()) > 0 {
 		return err
 	}
-	return with(plain.Code(), errors.New(plain.Message()), cmp.Or(ofCode[plain.Code()], reasonInternal), nil)
+	return newStatus(plain.Code(), errors.New(plain.Message()), cmp.Or(reasonByCode[plain.Code()], reasonInternal), nil)
 }
 
-// ofType is the status of an error of this package or of the records; nil for any other.
-func ofType(err error) error {
+// statusOf is the status of an error of this package or of the records; nil for any other.
+func statusOf(err error) error {
 	var (
 		state    *PreconditionError
 		argument *ArgumentError
@@ -179,34 +179,34 @@ func ofType(err error) error {
 	)
 	switch {
 	case errors.As(err, &state):
-		return with(codes.FailedPrecondition, err, reasonState,
+		return newStatus(codes.FailedPrecondition, err, reasonState,
 			map[string]string{"state": state.State, "command": state.Command, "allowed": strings.Join(state.Allowed, ",")},
 			&errdetails.PreconditionFailure{Violations: []*errdetails.PreconditionFailure_Violation{
 				{Type: reasonState, Subject: state.State, Description: err.Error()}}})
 	case errors.As(err, &argument):
-		return with(codes.InvalidArgument, err, reasonArgument, map[string]string{"argument": argument.Name},
+		return newStatus(codes.InvalidArgument, err, reasonArgument, map[string]string{"argument": argument.Name},
 			badRequest(argument.Name, argument.Why))
 	case errors.As(err, &settings):
-		return with(codes.InvalidArgument, err, reasonConfiguration, nil, badRequest("configuration", settings.Problems...))
+		return newStatus(codes.InvalidArgument, err, reasonConfiguration, nil, badRequest("configuration", settings.Problems...))
 	case errors.As(err, &fault):
 		c := fault.Cause
-		return with(codes.Aborted, err, c.GetCode(),
+		return newStatus(codes.Aborted, err, c.GetCode(),
 			map[string]string{"component": c.GetComponent(), "what": c.GetWhat(), "evidence": c.GetEvidence(),
 				"at": c.GetAt().AsTime().Format(time.RFC3339Nano)})
 	case errors.As(err, &role):
-		return with(codes.PermissionDenied, err, reasonRole,
+		return newStatus(codes.PermissionDenied, err, reasonRole,
 			map[string]string{"user": role.Caller.Name, "role": role.Caller.roleName(), "needs": roleName(role.Needs)})
 	case errors.As(err, &control):
-		return with(codes.PermissionDenied, err, reasonControl,
+		return newStatus(codes.PermissionDenied, err, reasonControl,
 			map[string]string{"owner": control.Owner.GetName(), "since": control.Owner.GetSince().AsTime().Format(time.RFC3339)})
 	case errors.As(err, &identity):
-		return with(codes.Unauthenticated, err, reasonIdentity, nil)
+		return newStatus(codes.Unauthenticated, err, reasonIdentity, nil)
 	case errors.As(err, &audit):
-		return with(codes.Unavailable, err, ReasonAudit, nil)
+		return newStatus(codes.Unavailable, err, ReasonAudit, nil)
 	case errors.As(err, &noRun):
-		return with(codes.NotFound, err, reasonNoRun, nil)
+		return newStatus(codes.NotFound, err, reasonNoRun, nil)
 	case errors.As(err, &damaged):
-		return with(codes.DataLoss, err, reasonDamaged, nil)
+		return newStatus(codes.DataLoss, err, reasonDamaged, nil)
 	}
 	return nil
 }
@@ -219,13 +219,13 @@ func badRequest(field string, whys ...string) *errdetails.BadRequest {
 	return b
 }
 
-// with makes a status with an ErrorInfo and further details. Where these hold what cannot be sent, the ErrorInfo goes
+// newStatus makes a status with an ErrorInfo and further details. Where these hold what cannot be sent, the ErrorInfo goes
 // alone.
-func with(code codes.Code, err error, reason string, metadata map[string]string,
+func newStatus(code codes.Code, err error, reason string, metadata map[string]string,
 	details ...protoadapt.MessageV1) error {
-	s := status.New(code, text(err.Error()))
+	s := status.New(code, validUTF8(err.Error()))
 	for key, value := range metadata {
-		metadata[key] = text(value)
+		metadata[key] = validUTF8(value)
 	}
 	info := &errdetails.ErrorInfo{Reason: reason, Domain: Domain, Metadata: metadata}
 	for _, all := range [][]protoadapt.MessageV1{append([]protoadapt.MessageV1{info}, details...), {info}} {
@@ -236,5 +236,5 @@ func with(code codes.Code, err error, reason string, metadata map[string]string,
 	return s.Err()
 }
 
-// text is s as it can be sent: some of what is told came from elsewhere, and is not all UTF-8.
-func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+// validUTF8 is s as it can be sent: some of what is told came from elsewhere, and is not all UTF-8.
+func validUTF8(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

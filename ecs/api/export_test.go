@@ -23,13 +23,13 @@ var (
 func (s *Server) SetServing(yes bool) { s.setServing(yes) }
 
 // SetBounds makes streams few, and readers that stand still soon let go.
-func (s *Server) SetBounds(streams int, bytes int64, stand time.Duration) {
-	s.room.streams, s.room.bytes, s.stand = streams, bytes, stand
+func (s *Server) SetBounds(streams int, bytes int64, timeout time.Duration) {
+	s.limiter.maxStreams, s.limiter.maxBytes, s.stallTimeout = streams, bytes, timeout
 }
 
 // Open is how many streams are open.
 func (s *Server) Open() int {
-	s.room.mu.Lock()
-	defer s.room.mu.Unlock()
-	return s.room.all.streams
+	s.limiter.mu.Lock()
+	defer s.limiter.mu.Unlock()
+	return s.limiter.total.streams
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // Whatever a stranger sends, nothing is answered but what is for everybody, and every refusal is a google.rpc.Status.
-func FuzzTheDoor(f *testing.F) {
+func FuzzServer(f *testing.F) {
 	ca, err := certs.NewCA(0)
 	if err != nil {
 		f.Fatal(err)

@@ -16,57 +16,57 @@ import (
 	"ringlet/node/certs"
 )
 
-// watchedCreds writes refused handshakes of gRPC to the audit log, and keeps the connections of the others.
-type watchedCreds struct {
+// auditedCreds writes refused handshakes of gRPC to the audit log, and keeps the connections of the others.
+type auditedCreds struct {
 	credentials.TransportCredentials
 	audit *auditor
-	doors *doors
+	conns *openConns
 }
 
-// doors are open connections by the address of their peer. A stream of gRPC keeps what its peer does not read, even
+// openConns are open connections by the address of their peer. A stream of gRPC keeps what its peer does not read, even
 // after its end; only with the connection does that go.
-type doors struct{ open sync.Map }
+type openConns struct{ byAddress sync.Map }
 
-// shut closes the connection of a peer, if it has one here.
-func (d *doors) shut(address string) {
-	if conn, ok := d.open.Load(address); ok {
+// closeConn closes the connection of a peer, if it has one here.
+func (d *openConns) closeConn(address string) {
+	if conn, ok := d.byAddress.Load(address); ok {
 		_ = conn.(net.Conn).Close() // it is not used any more
 	}
 }
 
-// door is a connection that is listed until it is closed.
-type door struct {
+// trackedConn is a connection that is listed until it is closed.
+type trackedConn struct {
 	net.Conn
-	of *doors
+	conns *openConns
 }
 
 // NetConn is what it wraps, for package connlimit.
-func (d *door) NetConn() net.Conn { return d.Conn }
+func (d *trackedConn) NetConn() net.Conn { return d.Conn }
 
-func (d *door) Close() error {
-	d.of.open.CompareAndDelete(d.RemoteAddr().String(), d)
+func (d *trackedConn) Close() error {
+	d.conns.byAddress.CompareAndDelete(d.RemoteAddr().String(), d)
 	return d.Conn.Close()
 }
 
 // ServerHandshake lets the peer in or tells why not.
-func (c *watchedCreds) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	d := &door{conn, c.doors}
-	c.doors.open.Store(conn.RemoteAddr().String(), d)
+func (c *auditedCreds) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	d := &trackedConn{conn, c.conns}
+	c.conns.byAddress.Store(conn.RemoteAddr().String(), d)
 	sealed, info, err := c.TransportCredentials.ServerHandshake(d)
 	if err != nil {
-		c.doors.open.CompareAndDelete(conn.RemoteAddr().String(), d)
-		c.audit.handshake(conn.RemoteAddr().String(), err)
+		c.conns.byAddress.CompareAndDelete(conn.RemoteAddr().String(), d)
+		c.audit.writeHandshake(conn.RemoteAddr().String(), err)
 	}
 	return sealed, info, err
 }
 
 // Clone copies it.
-func (c *watchedCreds) Clone() credentials.TransportCredentials {
-	return &watchedCreds{c.TransportCredentials.Clone(), c.audit, c.doors}
+func (c *auditedCreds) Clone() credentials.TransportCredentials {
+	return &auditedCreds{c.TransportCredentials.Clone(), c.audit, c.conns}
 }
 
-// watchedLog is the log of the HTTP server, which says there, and nowhere else, whom a handshake refused.
-type watchedLog struct {
+// auditedLog is the log of the HTTP server, which says there, and nowhere else, whom a handshake refused.
+type auditedLog struct {
 	slog.Handler
 	audit *auditor
 }
@@ -74,25 +74,25 @@ type watchedLog struct {
 const handshakeWords = "http: TLS handshake error from "
 
 // Handle takes refused handshakes to the audit log; everything else is the log's.
-func (h *watchedLog) Handle(ctx context.Context, r slog.Record) error {
+func (h *auditedLog) Handle(ctx context.Context, r slog.Record) error {
 	if rest, ok := strings.CutPrefix(r.Message, handshakeWords); ok {
 		address, why, _ := strings.Cut(rest, ": ")
 		err := errors.New(why)
 		if why == io.EOF.Error() {
 			err = io.EOF
 		}
-		h.audit.handshake(address, err)
+		h.audit.writeHandshake(address, err)
 		return nil
 	}
 	return h.Handler.Handle(ctx, r)
 }
 
-// handshake writes of a peer that was refused. Somebody who connects and says nothing, as probes of ports do, was not
+// writeHandshake writes of a peer that was refused. Somebody who connects and says nothing, as probes of ports do, was not
 // refused.
-func (a *auditor) handshake(address string, err error) {
+func (a *auditor) writeHandshake(address string, err error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, syscall.ECONNRESET) {
 		a.log.Debug("a connection without a handshake", "address", address, "err", err)
 		return
 	}
-	_ = a.refusal(caller{Name: unknown, Address: address}, "connect", "", &identityError{certs.Explain(err).Error()})
+	_ = a.writeRefusal(caller{Name: unknownName, Address: address}, "connect", "", &identityError{certs.Explain(err).Error()})
 }

@@ -32,22 +32,22 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	if err == nil {
 		err = permit(caller, info.FullMethod)
 	}
-	if err == nil && audited[info.FullMethod] && !stops(req) {
-		err = s.audit.ready()
+	if err == nil && audited[info.FullMethod] && !isStop(req) {
+		err = s.audit.checkWritable()
 	}
 	if err == nil {
 		func() {
-			defer s.caught(info.FullMethod, &err)
+			defer s.recoverPanic(info.FullMethod, &err)
 			resp, err = handler(withCaller(ctx, caller), req)
 		}()
 	}
-	s.written(caller, info.FullMethod, req, err)
+	s.auditCall(caller, info.FullMethod, req, err)
 	return resp, asStatus(err)
 }
 
-// stops says whether a call stops a run, or gives it up. That waits for nothing: an audit log that cannot be written
+// isStop says whether a call stops a run, or gives it up. That waits for nothing: an audit log that cannot be written
 // is said, and a run can be stopped all the same. Whatever begins, takes away or hands over needs the log.
-func stops(req any) bool {
+func isStop(req any) bool {
 	c, ok := req.(*ecsv1.CommandRequest)
 	return ok && c.GetCommand() == "stop"
 }
@@ -60,23 +60,23 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 		err = permit(caller, info.FullMethod)
 	}
 	if err != nil {
-		s.written(caller, info.FullMethod, nil, err)
+		s.auditCall(caller, info.FullMethod, nil, err)
 		return asStatus(err)
 	}
-	if err := s.room.enter(caller.Name); err != nil {
+	if err := s.limiter.openStream(caller.Name); err != nil {
 		return asStatus(err)
 	}
 	out := &callerStream{ServerStream: ss, s: s, caller: caller}
-	defer func() { s.room.leave(caller.Name, out.held) }()
+	defer func() { s.limiter.closeStream(caller.Name, out.heldBytes) }()
 	ctx, cancel := context.WithCancel(withCaller(ss.Context(), caller))
 	defer cancel()
 	defer context.AfterFunc(s.ending, cancel)()
-	defer s.caught(info.FullMethod, &err)
+	defer s.recoverPanic(info.FullMethod, &err)
 	out.ctx = ctx
 	err = handler(srv, out)
-	if out.stood {
-		err = stoodStill(s.stand)
-		s.tellStood(caller, info.FullMethod)
+	if out.stalled {
+		err = stalledError(s.stallTimeout)
+		s.logStalled(caller, info.FullMethod)
 	}
 	if s.ending.Err() != nil {
 		return asStatus(status.Error(codes.Unavailable, "the run control ends"))
@@ -87,11 +87,11 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 // callerStream is a stream whose context says who asks. What is sent has a place in the room, and bounded time.
 type callerStream struct {
 	grpc.ServerStream
-	ctx    context.Context
-	s      *Server
-	caller caller
-	held   int64 // bytes of the last message
-	stood  bool  // the reader stood still
+	ctx       context.Context
+	s         *Server
+	caller    caller
+	heldBytes int64 // bytes of the last message
+	stalled   bool  // the reader stood still
 }
 
 func (c *callerStream) Context() context.Context { return c.ctx }
@@ -102,33 +102,33 @@ func (c *callerStream) SendMsg(m any) error {
 	if of, ok := m.(proto.Message); ok {
 		size = int64(proto.Size(of))
 	}
-	old := c.held
-	c.held = 0
-	if err := c.s.room.wait(c.ctx, c.caller.Name, old, size, c.s.stand); err != nil {
+	old := c.heldBytes
+	c.heldBytes = 0
+	if err := c.s.limiter.waitSwap(c.ctx, c.caller.Name, old, size, c.s.stallTimeout); err != nil {
 		return err
 	}
-	c.held = size
-	over := time.AfterFunc(c.s.stand, func() { c.s.doors.shut(c.caller.Address) })
+	c.heldBytes = size
+	over := time.AfterFunc(c.s.stallTimeout, func() { c.s.conns.closeConn(c.caller.Address) })
 	err := c.ServerStream.SendMsg(m)
 	late := !over.Stop() || errors.Is(err, os.ErrDeadlineExceeded) // of a socket
-	c.stood = late && err != nil
+	c.stalled = late && err != nil
 	return err
 }
 
-// tellStood logs that a reader was let go, seldom.
-func (s *Server) tellStood(c caller, method string) {
-	if untold, yes := s.seldom.Allow(c.Name, s.now()); yes {
+// logStalled logs that a reader was let go, seldom.
+func (s *Server) logStalled(c caller, method string) {
+	if unreported, yes := s.logLimiter.Allow(c.Name, s.now()); yes {
 		s.log.Warn("a stream was ended: its reader stood still", "user", c.Name, "remote", c.Address,
-			"method", shortName(method), "after", s.stand, "unreported", untold)
+			"method", shortName(method), "after", s.stallTimeout, "unreported", unreported)
 	}
 }
 
-// written puts a call into the audit log where it belongs there.
-func (s *Server) written(c caller, method string, req any, err error) {
+// auditCall puts a call into the audit log where it belongs there.
+func (s *Server) auditCall(c caller, method string, req any, err error) {
 	action, arguments := shortName(method), ""
 	switch r := req.(type) {
 	case *ecsv1.CommandRequest:
-		action, arguments = "command "+quoteWord(r.GetCommand()), spoken(r.GetArguments())
+		action, arguments = "command "+quoteWord(r.GetCommand()), formatArguments(r.GetArguments())
 		if node := r.GetArguments()["node"]; node != "" {
 			action += " " + quoteWord(node)
 		}
@@ -149,27 +149,27 @@ func (s *Server) written(c caller, method string, req any, err error) {
 	}
 	write := s.audit.write
 	if isRefusal(err) {
-		write = s.audit.refusal
+		write = s.audit.writeRefusal
 	}
-	if fail := write(c, action, arguments, err); fail != nil && c.Name != unknown {
-		s.alarm(fmt.Sprintf("%s of %s was answered and could not be written to the audit log", action, c.Name))
+	if fail := write(c, action, arguments, err); fail != nil && c.Name != unknownName {
+		s.addAlarm(fmt.Sprintf("%s of %s was answered and could not be written to the audit log", action, c.Name))
 	}
 }
 
-// caught turns a panic of a handler into an error and an event: one call's mistake must not end everybody's control.
-func (s *Server) caught(method string, err *error) {
+// recoverPanic turns a panic of a handler into an error and an event: one call's mistake must not end everybody's control.
+func (s *Server) recoverPanic(method string, err *error) {
 	p := recover()
 	if p == nil {
 		return
 	}
 	s.log.Error("a handler panicked", "method", method, "panic", p, "stack", string(debug.Stack()))
-	s.alarm(fmt.Sprintf("the call %s ended in a mistake of the program: %v", shortName(method), p))
-	*err = with(codes.Internal, fmt.Errorf("%s ended in a mistake of the program, which its log tells", shortName(method)),
+	s.addAlarm(fmt.Sprintf("the call %s ended in a mistake of the program: %v", shortName(method), p))
+	*err = newStatus(codes.Internal, fmt.Errorf("%s ended in a mistake of the program, which its log tells", shortName(method)),
 		reasonInternal, nil)
 }
 
-// alarm says that something is wrong with the run control itself.
-func (s *Server) alarm(text string) {
+// addAlarm says that something is wrong with the run control itself.
+func (s *Server) addAlarm(text string) {
 	s.journal.Add(&ecsv1.Event{
 		At:        timestamppb.New(s.now()),
 		Kind:      "alarm",

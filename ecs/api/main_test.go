@@ -23,8 +23,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// house is a served API over a made-up partition.
-type house struct {
+// fixture is a served API over a made-up partition.
+type fixture struct {
 	t    testing.TB
 	fake *apitest.Fake
 	*api.Server
@@ -33,13 +33,13 @@ type house struct {
 	stop  context.CancelFunc
 }
 
-func newHouse(t testing.TB, opt apitest.Options, prepare ...func(*api.Config, *api.Server)) *house {
+func newFixture(t testing.TB, opt apitest.Options, prepare ...func(*api.Config, *api.Server)) *fixture {
 	t.Helper()
 	ca, err := certs.NewCA(0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{t: t, fake: apitest.New(opt), ca: ca}
+	h := &fixture{t: t, fake: apitest.New(opt), ca: ca}
 	cfg := api.Config{
 		Backend:  h.fake,
 		Records:  h.fake,
@@ -75,7 +75,7 @@ func newHouse(t testing.TB, opt apitest.Options, prepare ...func(*api.Config, *a
 	return h
 }
 
-func (h *house) issue(name string, role certs.Role) *certs.Identity {
+func (h *fixture) issue(name string, role certs.Role) *certs.Identity {
 	h.t.Helper()
 	id, err := h.ca.Issue(name, []string{"127.0.0.1"}, role, 0)
 	if err != nil {
@@ -85,12 +85,12 @@ func (h *house) issue(name string, role certs.Role) *certs.Identity {
 }
 
 // dial connects as somebody.
-func (h *house) dial(name string, role certs.Role) *grpc.ClientConn {
+func (h *fixture) dial(name string, role certs.Role) *grpc.ClientConn {
 	h.t.Helper()
 	return h.dialWith(h.issue(name, role).Client("control"))
 }
 
-func (h *house) dialWith(cfg *tls.Config) *grpc.ClientConn {
+func (h *fixture) dialWith(cfg *tls.Config) *grpc.ClientConn {
 	h.t.Helper()
 	conn, err := grpc.NewClient(h.API().String(), grpc.WithTransportCredentials(credentials.NewTLS(cfg)))
 	if err != nil {
@@ -100,12 +100,12 @@ func (h *house) dialWith(cfg *tls.Config) *grpc.ClientConn {
 	return conn
 }
 
-func (h *house) client(name string, role certs.Role) ecsv1.RunControlClient {
+func (h *fixture) client(name string, role certs.Role) ecsv1.RunControlClient {
 	return ecsv1.NewRunControlClient(h.dial(name, role))
 }
 
 // audited is the log, newest first. It waits for nothing: what was answered stands in it already.
-func (h *house) audited() []*ecsv1.AuditEntry {
+func (h *fixture) audited() []*ecsv1.AuditEntry {
 	h.t.Helper()
 	entries, err := h.fake.ListAudit(1000)
 	if err != nil {
@@ -137,7 +137,7 @@ func try(transport *http.Transport, req *http.Request) (answer, error) {
 }
 
 // web asks over plain HTTP; headers come as pairs.
-func (h *house) web(method, path, body string, headers ...string) answer {
+func (h *fixture) web(method, path, body string, headers ...string) answer {
 	h.t.Helper()
 	req, err := http.NewRequest(method, "http://"+h.Page().String()+path, strings.NewReader(body))
 	if err != nil {
@@ -158,8 +158,8 @@ func (h *house) web(method, path, body string, headers ...string) answer {
 	return got
 }
 
-// refusedAtTheDoor waits for the entry of a refused handshake: the peer learns of its refusal before that is written.
-func (h *house) refusedAtTheDoor(why string) {
+// awaitRefusedHandshake waits for the entry of a refused handshake: the peer learns of its refusal before that is written.
+func (h *fixture) awaitRefusedHandshake(why string) {
 	h.t.Helper()
 	for end := time.Now().Add(patiently.Long); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		for _, e := range h.audited() {

@@ -9,27 +9,27 @@ import (
 
 var (
 	//go:embed openapi.swagger.json
-	generated []byte
+	grpcDocument []byte
 	// What HTTP has and gRPC has not: sessions, a record as a file, this document.
 	//
 	//go:embed openapi_http.json
-	written []byte
+	httpDocument []byte
 )
 
 // openAPI is the document of the API over HTTP: what `make proto` makes of the service, with the paths that stand
 // beside it.
 func openAPI() ([]byte, error) {
-	var whole, more map[string]json.RawMessage
+	var document, more map[string]json.RawMessage
 	var paths, further map[string]json.RawMessage
-	for _, part := range []struct {
+	for _, source := range []struct {
 		text  []byte
 		into  *map[string]json.RawMessage
 		paths *map[string]json.RawMessage
-	}{{generated, &whole, &paths}, {written, &more, &further}} {
-		if err := json.Unmarshal(part.text, part.into); err != nil {
+	}{{grpcDocument, &document, &paths}, {httpDocument, &more, &further}} {
+		if err := json.Unmarshal(source.text, source.into); err != nil {
 			return nil, fmt.Errorf("the OpenAPI document: %w", err)
 		}
-		if err := json.Unmarshal((*part.into)["paths"], part.paths); err != nil {
+		if err := json.Unmarshal((*source.into)["paths"], source.paths); err != nil {
 			return nil, fmt.Errorf("the paths of the OpenAPI document: %w", err)
 		}
 	}
@@ -38,6 +38,6 @@ func openAPI() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	whole["paths"] = text
-	return json.MarshalIndent(whole, "", "  ")
+	document["paths"] = text
+	return json.MarshalIndent(document, "", "  ")
 }

@@ -23,8 +23,8 @@ func (o ownership) message() *ecsv1.Owner {
 	return &ecsv1.Owner{Name: o.name, Role: o.role, Since: timestamppb.New(o.since)}
 }
 
-// take gives control to the caller. Who has it already keeps it since then.
-func (o ownership) take(c caller, force bool, now time.Time) (ownership, error) {
+// acquire gives control to the caller. Who has it already keeps it since then.
+func (o ownership) acquire(c caller, force bool, now time.Time) (ownership, error) {
 	if force && c.Role < ecsv1.Role_ROLE_ADMIN {
 		return o, &roleError{Caller: c, Action: "take control by force", Needs: ecsv1.Role_ROLE_ADMIN}
 	}
@@ -45,8 +45,8 @@ func (o ownership) release(c caller) (ownership, error) {
 	return ownership{}, nil
 }
 
-// obey says whether a command of the caller is obeyed: where nobody has control everybody's are, that role permits.
-func (o ownership) obey(c caller) error {
+// checkOwner says whether a command of the caller is obeyed: where nobody has control everybody's are, that role permits.
+func (o ownership) checkOwner(c caller) error {
 	if o.name != "" && o.name != c.Name {
 		return &controlError{Owner: o.message()}
 	}

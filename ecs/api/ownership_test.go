@@ -27,9 +27,9 @@ func TestOwnership(t *testing.T) {
 	nobody, alices := ownership{}, ownership{"alice", ecsv1.Role_ROLE_OPERATOR, at}
 	later := at.Add(time.Hour)
 	take := func(force bool) func(ownership, caller) (ownership, error) {
-		return func(o ownership, c caller) (ownership, error) { return o.take(c, force, later) }
+		return func(o ownership, c caller) (ownership, error) { return o.acquire(c, force, later) }
 	}
-	obey := func(o ownership, c caller) (ownership, error) { return o, o.obey(c) }
+	obey := func(o ownership, c caller) (ownership, error) { return o, o.checkOwner(c) }
 	for _, c := range []struct {
 		name string
 		from ownership
@@ -78,7 +78,7 @@ func TestOwnershipProperties(t *testing.T) {
 			var err error
 			force := rapid.Bool().Draw(t, "force")
 			if rapid.Bool().Draw(t, "take") {
-				next, err = o.take(c, force, now)
+				next, err = o.acquire(c, force, now)
 			} else {
 				next, err = o.release(c)
 			}
@@ -87,7 +87,7 @@ func TestOwnershipProperties(t *testing.T) {
 				t.Fatalf("refused, and it went from %+v to %+v", o, next)
 			case next.name != o.name && o.name != "" && o.name != c.Name && (!force || c.Role != ecsv1.Role_ROLE_ADMIN):
 				t.Fatalf("%s took it from %s", c.Name, o.name)
-			case next.name != "" && next.obey(caller{Name: "eve"}) == nil:
+			case next.name != "" && next.checkOwner(caller{Name: "eve"}) == nil:
 				t.Fatal("a stranger is obeyed while somebody has control")
 			}
 			o = next

@@ -104,11 +104,11 @@ func rolesMarkdown() string {
 
 // permit says whether the caller may use the method.
 func permit(c caller, method string) error {
-	least, known := roles[method]
+	least, listed := roles[method]
 	if c.Role == ecsv1.Role_ROLE_UNSPECIFIED || c.Role < least {
 		return &roleError{Caller: c, Action: "call " + shortName(method), Needs: max(least, ecsv1.Role_ROLE_VIEWER)}
 	}
-	if !known {
+	if !listed {
 		return status.Errorf(codes.Unimplemented, "there is no call %s", quote(method))
 	}
 	return nil
@@ -127,7 +127,7 @@ func withCaller(ctx context.Context, c caller) context.Context {
 // is somebody unknown.
 func callerOf(ctx context.Context) (caller, error) {
 	if c, ok := ctx.Value(callerKey{}).(caller); ok {
-		if c.Name == unknown {
+		if c.Name == unknownName {
 			return c, &identityError{"nothing says who asks: open a session with the token that the control printed when it " +
 				"started"}
 		}
@@ -135,19 +135,19 @@ func callerOf(ctx context.Context) (caller, error) {
 	}
 	p, ok := peer.FromContext(ctx)
 	if !ok {
-		return caller{Name: unknown}, &identityError{"nothing says who asks"}
+		return caller{Name: unknownName}, &identityError{"nothing says who asks"}
 	}
-	c := caller{Name: unknown, Address: p.Addr.String()}
+	c := caller{Name: unknownName, Address: p.Addr.String()}
 	info, ok := p.AuthInfo.(credentials.TLSInfo)
 	if !ok {
 		return c, &identityError{"the connection is not sealed, so nothing says who asks"}
 	}
-	return certified(c, info.State)
+	return callerByCertificate(c, info.State)
 }
 
-// certified fills in who the certificate of a connection speaks for. A connection may outlive its certificate, a call
+// callerByCertificate fills in who the certificate of a connection speaks for. A connection may outlive its certificate, a call
 // may not.
-func certified(c caller, state tls.ConnectionState) (caller, error) {
+func callerByCertificate(c caller, state tls.ConnectionState) (caller, error) {
 	who, err := certs.PeerIdentity(state)
 	if err != nil {
 		return c, &identityError{fmt.Sprintf("the certificate does not say who asks: %v", err)}
@@ -159,5 +159,5 @@ func certified(c caller, state tls.ConnectionState) (caller, error) {
 	return c, nil
 }
 
-// unknown is the name in the audit log of somebody who did not say who it is.
-const unknown = "unknown"
+// unknownName is the name in the audit log of somebody who did not say who it is.
+const unknownName = "unknown"

@@ -27,7 +27,7 @@ func TestAConnectionMayOutliveItsCertificateAndACallMayNot(t *testing.T) {
 			t.Fatal(err)
 		}
 		chain := []*x509.Certificate{pair.Leaf}
-		c, err := certified(caller{Name: unknown}, tls.ConnectionState{PeerCertificates: chain,
+		c, err := callerByCertificate(caller{Name: unknownName}, tls.ConnectionState{PeerCertificates: chain,
 			VerifiedChains: [][]*x509.Certificate{chain}})
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("of a life of %v: %v", life, err)
@@ -36,7 +36,7 @@ func TestAConnectionMayOutliveItsCertificateAndACallMayNot(t *testing.T) {
 			t.Errorf("of a life of %v: %+v", life, c)
 		}
 	}
-	if _, err := certified(caller{}, tls.ConnectionState{}); err == nil {
+	if _, err := callerByCertificate(caller{}, tls.ConnectionState{}); err == nil {
 		t.Error("no certificate says who asks")
 	}
 }

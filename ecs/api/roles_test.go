@@ -56,14 +56,14 @@ func TestEveryMethodForEveryRole(t *testing.T) {
 		certs.RoleNode, certs.RoleViewer, certs.RoleOperator, certs.RoleAdmin, certs.RoleControl,
 	} {
 		t.Run(string(role), func(t *testing.T) {
-			h := newHouse(t, apitest.Options{Past: true})
+			h := newFixture(t, apitest.Options{Past: true})
 			for range 2 {
 				h.fake.Add(&ecsv1.Event{Kind: "alarm", Text: "something to watch"})
 			}
 			for _, name := range methods() {
 				method := "/ringlet.ecs.v1.RunControl/" + name
-				least, known := api.Roles[method]
-				if !known {
+				least, listed := api.Roles[method]
+				if !listed {
 					t.Errorf("%s is not in the table of roles", name)
 				}
 				has := map[certs.Role]ecsv1.Role{certs.RoleViewer: 1, certs.RoleOperator: 2, certs.RoleAdmin: 3,
@@ -101,7 +101,7 @@ func methods() []string {
 }
 
 func TestNobodyWithoutACertificateSeesAnything(t *testing.T) {
-	h := newHouse(t, apitest.Options{})
+	h := newFixture(t, apitest.Options{})
 	other, err := certs.NewCA(0)
 	if err != nil {
 		t.Fatal(err)
@@ -135,13 +135,13 @@ func TestNobodyWithoutACertificateSeesAnything(t *testing.T) {
 			if err == nil {
 				t.Error("reflection answers")
 			}
-			h.refusedAtTheDoor(c.why)
+			h.awaitRefusedHandshake(c.why)
 		})
 	}
 }
 
 func TestHealthAndReflection(t *testing.T) {
-	h := newHouse(t, apitest.Options{})
+	h := newFixture(t, apitest.Options{})
 	health := grpc_health_v1.NewHealthClient(h.dial("vera", certs.RoleViewer))
 	for _, want := range []grpc_health_v1.HealthCheckResponse_ServingStatus{
 		grpc_health_v1.HealthCheckResponse_SERVING, grpc_health_v1.HealthCheckResponse_NOT_SERVING,
@@ -154,7 +154,7 @@ func TestHealthAndReflection(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
 	defer cancel()
-	ask := func(conn *grpc.ClientConn) (*grpc_reflection_v1.ServerReflectionResponse, error) {
+	reflect := func(conn *grpc.ClientConn) (*grpc_reflection_v1.ServerReflectionResponse, error) {
 		stream, err := grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(ctx)
 		if err != nil {
 			return nil, err
@@ -164,11 +164,11 @@ func TestHealthAndReflection(t *testing.T) {
 		})
 		return stream.Recv()
 	}
-	if got, err := ask(h.dial("vera", certs.RoleViewer)); err != nil ||
+	if got, err := reflect(h.dial("vera", certs.RoleViewer)); err != nil ||
 		!strings.Contains(fmt.Sprint(got), "ringlet.ecs.v1.RunControl") {
 		t.Errorf("a viewer is told %v, %v", got, err)
 	}
-	if _, err := ask(h.dial("n0", certs.RoleNode)); status.Code(err) != codes.PermissionDenied {
+	if _, err := reflect(h.dial("n0", certs.RoleNode)); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("a node is told %v", err)
 	}
 }

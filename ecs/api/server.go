@@ -44,84 +44,84 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// A Server is the run control's door.
+// A Server serves the run control's API and page.
 type Server struct {
 	// immutable
-	log     *slog.Logger
-	now     func() time.Time
-	entered func(entrance string) // or nil
-	records Records
-	journal Journal
-	service *service
-	audit   *auditor
-	grpc    *grpc.Server
-	health  *health.Server
-	api     net.Listener
-	page    net.Listener // nil: no HTTP
-	web     *http.Server
-	calls   *http.ServeMux // the API, and nothing else below callPath
-	mux     *http.ServeMux // what Handle was given
-	sealed  bool           // HTTP is HTTPS
-	room    room
-	doors   *doors               // connections of gRPC
-	stand   time.Duration        // how long a reader may stand still
-	seldom  connlimit.LogLimiter // of readers that stood still
+	log          *slog.Logger
+	now          func() time.Time
+	onEntered    func(entrance string) // or nil
+	records      Records
+	journal      Journal
+	service      *service
+	audit        *auditor
+	grpc         *grpc.Server
+	health       *health.Server
+	api          net.Listener
+	page         net.Listener // nil: no HTTP
+	web          *http.Server
+	calls        *http.ServeMux // the API, and nothing else below callPath
+	mux          *http.ServeMux // what Handle was given
+	sealed       bool           // HTTP is HTTPS
+	limiter      streamLimiter
+	conns        *openConns           // connections of gRPC
+	stallTimeout time.Duration        // how long a reader may stand still
+	logLimiter   connlimit.LogLimiter // of readers that stood still
 
 	ending context.Context // ends when Serve does
 	end    context.CancelFunc
 
 	sessions sessions
-	keeping  sync.Mutex // held while the memory is written, so that the newest is the last
+	saveMu   sync.Mutex // held while the memory is written, so that the newest is the last
 }
 
 const (
-	// maxQuestion bounds a message that a client sends.
-	maxQuestion = maxBody
-	// handshakeTime is how long a client may take to say who it is.
-	handshakeTime = 10 * time.Second
-	// lastTime is how long calls may take to come to their end when the server does.
-	lastTime = 2 * time.Second
+	// maxRequest bounds a message that a client sends.
+	maxRequest = maxBody
+	// handshakeTimeout is how long a client may take to say who it is.
+	handshakeTimeout = 10 * time.Second
+	// shutdownTimeout is how long calls may take to come to their end when the server does.
+	shutdownTimeout = 2 * time.Second
 )
 
 // New makes a Server and binds its addresses. Whoever does not Serve it must Close it.
 func New(cfg Config) (*Server, error) {
 	s := &Server{
-		log:     cfg.Log,
-		now:     time.Now,
-		entered: cfg.Entered,
-		records: cfg.Records,
-		journal: cfg.Journal,
-		calls:   http.NewServeMux(),
-		mux:     http.NewServeMux(),
-		room:    room{streams: cfg.Streams, bytes: maxSending},
-		doors:   &doors{},
-		stand:   standTime,
+		log:          cfg.Log,
+		now:          time.Now,
+		onEntered:    cfg.Entered,
+		records:      cfg.Records,
+		journal:      cfg.Journal,
+		calls:        http.NewServeMux(),
+		mux:          http.NewServeMux(),
+		limiter:      streamLimiter{maxStreams: cfg.Streams, maxBytes: maxSending},
+		conns:        &openConns{},
+		stallTimeout: stallTimeout,
 	}
 	if cfg.Streams == 0 {
-		s.room.streams = DefaultStreams
+		s.limiter.maxStreams = DefaultStreams
 	}
-	if s.room.streams < 0 || s.room.streams > MaxStreams {
+	if s.limiter.maxStreams < 0 || s.limiter.maxStreams > MaxStreams {
 		return nil, fmt.Errorf("%d streams are not from 1 to %d: correct --max-streams", cfg.Streams, MaxStreams)
 	}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
 	s.service = &service{
-		backend: cfg.Backend,
-		records: cfg.Records,
-		journal: cfg.Journal,
-		now:     s.now,
-		handed:  s.keep,
+		backend:    cfg.Backend,
+		records:    cfg.Records,
+		journal:    cfg.Journal,
+		now:        s.now,
+		onTransfer: s.saveState,
 	}
 	s.audit = &auditor{records: cfg.Records, log: s.log, now: s.now}
 	s.ending, s.end = context.WithCancel(context.Background())
 	s.grpc = grpc.NewServer(
-		grpc.Creds(&watchedCreds{cfg.Identity.ServerCredentialsForUsers(s.log), s.audit, s.doors}),
+		grpc.Creds(&auditedCreds{cfg.Identity.ServerCredentialsForUsers(s.log), s.audit, s.conns}),
 		grpc.UnaryInterceptor(s.unary), grpc.StreamInterceptor(s.stream),
 		// what nobody may call, the interceptor refuses
 		grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { return nil }),
-		grpc.MaxRecvMsgSize(maxQuestion), grpc.ConnectionTimeout(handshakeTime),
-		grpc.MaxConcurrentStreams(uint32(s.room.streams)),
+		grpc.MaxRecvMsgSize(maxRequest), grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.MaxConcurrentStreams(uint32(s.limiter.maxStreams)),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
 	)
@@ -133,7 +133,7 @@ func New(cfg Config) (*Server, error) {
 	if err := s.routes(); err != nil {
 		return nil, err
 	}
-	s.recall()
+	s.loadState()
 	return s, s.listen(cfg)
 }
 
@@ -153,12 +153,12 @@ func (s *Server) listen(cfg Config) (err error) {
 	s.sealed = !ok || !at.IP.IsLoopback()
 	s.web = &http.Server{
 		Handler:           s,
-		ReadHeaderTimeout: handshakeTime,
+		ReadHeaderTimeout: handshakeTimeout,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 		ConnState:         connlimit.BetweenRequests,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: s.room.streams},
-		ErrorLog:          slog.NewLogLogger(&watchedLog{s.log.Handler(), s.audit}, slog.LevelWarn),
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: s.limiter.maxStreams},
+		ErrorLog:          slog.NewLogLogger(&auditedLog{s.log.Handler(), s.audit}, slog.LevelWarn),
 	}
 	if s.sealed {
 		s.web.TLSConfig = certs.WithProtocols(cfg.Identity.ServerForUsers(), "h2", "http/1.1")
@@ -170,8 +170,8 @@ func (s *Server) listen(cfg Config) (err error) {
 func (s *Server) Refused() map[string]uint64 {
 	out := map[string]uint64{}
 	for service, lis := range map[string]net.Listener{serviceAPI: s.api, servicePage: s.page} {
-		if door, ok := lis.(*connlimit.Listener); ok {
-			out[service] = door.TurnedAway()
+		if listener, ok := lis.(*connlimit.Listener); ok {
+			out[service] = listener.TurnedAway()
 		}
 	}
 	return out
@@ -216,7 +216,7 @@ func (s *Server) Handle(pattern string, least ecsv1.Role, h http.Handler) {
 			err = &roleError{Caller: caller, Action: "see " + r.URL.Path, Needs: least}
 		}
 		if err != nil {
-			s.written(caller, r.Method+" "+quote(r.URL.Path), nil, err)
+			s.auditCall(caller, r.Method+" "+quote(r.URL.Path), nil, err)
 			writeError(w, err)
 			return
 		}
@@ -233,7 +233,7 @@ func (s *Server) Entrance() string {
 	case s.sealed:
 		return s.entrance("")
 	}
-	return s.entrance(s.sessions.renew())
+	return s.entrance(s.sessions.newToken())
 }
 
 func (s *Server) entrance(token string) string {
@@ -257,7 +257,7 @@ func (s *Server) newToken(context.Context, any) (any, error) {
 	if s.sealed {
 		return nil, &identityError{"tokens are for loopback only: here a client certificate says who asks"}
 	}
-	return s.sessions.renew(), nil
+	return s.sessions.newToken(), nil
 }
 
 // Serve answers until ctx ends or a listener fails. It may be called once.
@@ -281,7 +281,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	case err = <-failed:
 		serving--
 	}
-	s.shut()
+	s.shutdown()
 	for range serving {
 		// One that had not begun yet is refused by its server, which has been shut.
 		e := <-failed
@@ -295,10 +295,10 @@ func (s *Server) Serve(ctx context.Context) error {
 	return nil
 }
 
-// shut ends streams, gives calls their last time, and closes.
-func (s *Server) shut() {
+// shutdown ends streams, gives calls their last time, and closes.
+func (s *Server) shutdown() {
 	s.health.Shutdown()
-	over, cancel := context.WithTimeout(context.Background(), lastTime)
+	over, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
 	s.end() // streams, and what waits for a command
 	defer context.AfterFunc(over, s.grpc.Stop)()

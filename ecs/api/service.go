@@ -18,11 +18,11 @@ type service struct {
 	ecsv1.UnimplementedRunControlServer
 
 	// immutable
-	backend Backend
-	records Records
-	journal Journal
-	now     func() time.Time
-	handed  func() // called after control has gone to somebody else
+	backend    Backend
+	records    Records
+	journal    Journal
+	now        func() time.Time
+	onTransfer func() // called after control has gone to somebody else
 
 	// mu guards
 	mu    sync.Mutex
@@ -35,7 +35,7 @@ func (s *service) GetStatus(ctx context.Context, _ *ecsv1.GetStatusRequest) (*ec
 		return nil, err
 	}
 	st := proto.CloneOf(s.backend.Status())
-	st.Owner = s.owned().message()
+	st.Owner = s.currentOwner().message()
 	st.You = &ecsv1.Owner{Name: caller.Name, Role: caller.Role}
 	return st, nil
 }
@@ -56,7 +56,7 @@ func (s *service) Plan(ctx context.Context, req *ecsv1.CommandRequest) (*ecsv1.P
 	// What would stop the command here must not be missing in the plan.
 	if err := permit(caller, ecsv1.RunControl_Command_FullMethodName); err != nil {
 		plan.Possible, plan.Refusals = false, append(plan.Refusals, err.Error())
-	} else if err := s.owned().obey(caller); err != nil {
+	} else if err := s.currentOwner().checkOwner(caller); err != nil {
 		plan.Possible, plan.Refusals = false, append(plan.Refusals, err.Error())
 	}
 	return plan, nil
@@ -70,27 +70,27 @@ func (s *service) Command(ctx context.Context, req *ecsv1.CommandRequest) (*ecsv
 	if err := checkRequest(s.backend.FSM(), req); err != nil {
 		return nil, err
 	}
-	if err := s.owned().obey(caller); err != nil {
+	if err := s.currentOwner().checkOwner(caller); err != nil {
 		return nil, err
 	}
 	resp, err := s.backend.Command(ctx, caller.Name, req)
 	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
-		s.tell("command", caller, ecsv1.Severity_SEVERITY_WARNING,
+		s.addEvent("command", caller, ecsv1.Severity_SEVERITY_WARNING,
 			fmt.Sprintf("%s of %s failed: %v", req.GetCommand(), caller.Name, err))
 	}
 	return resp, err
 }
 
 func (s *service) TakeControl(ctx context.Context, req *ecsv1.TakeControlRequest) (*ecsv1.Owner, error) {
-	return s.hand(ctx, func(o ownership, c caller) (ownership, error) { return o.take(c, req.GetForce(), s.now()) })
+	return s.transferControl(ctx, func(o ownership, c caller) (ownership, error) { return o.acquire(c, req.GetForce(), s.now()) })
 }
 
 func (s *service) ReleaseControl(ctx context.Context, _ *ecsv1.ReleaseControlRequest) (*ecsv1.Owner, error) {
-	return s.hand(ctx, ownership.release)
+	return s.transferControl(ctx, ownership.release)
 }
 
-// hand takes a step of the ownership, and tells of it if it changed something.
-func (s *service) hand(ctx context.Context, step func(ownership, caller) (ownership, error)) (*ecsv1.Owner, error) {
+// transferControl takes a step of the ownership, and tells of it if it changed something.
+func (s *service) transferControl(ctx context.Context, step func(ownership, caller) (ownership, error)) (*ecsv1.Owner, error) {
 	caller, err := callerOf(ctx)
 	if err != nil {
 		return nil, err
@@ -112,18 +112,18 @@ func (s *service) hand(ctx context.Context, step func(ownership, caller) (owners
 	case was.name != "":
 		text += ", taken from " + was.name
 	}
-	s.tell("control", caller, ecsv1.Severity_SEVERITY_INFO, text)
-	s.handed()
+	s.addEvent("control", caller, ecsv1.Severity_SEVERITY_INFO, text)
+	s.onTransfer()
 	return next.message(), nil
 }
 
-func (s *service) owned() ownership {
+func (s *service) currentOwner() ownership {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.owner
 }
 
-func (s *service) tell(kind string, c caller, severity ecsv1.Severity, text string) {
+func (s *service) addEvent(kind string, c caller, severity ecsv1.Severity, text string) {
 	s.journal.Add(&ecsv1.Event{
 		At:        timestamppb.New(s.now()),
 		Kind:      kind,
@@ -146,20 +146,20 @@ const (
 	maxList      = 1000
 )
 
-// length is how long a list is to be.
-func length(asked uint32, otherwise int) (int, error) {
+// listLength is how long a list is to be.
+func listLength(requested uint32, otherwise int) (int, error) {
 	switch {
-	case asked == 0:
+	case requested == 0:
 		return otherwise, nil
-	case asked > maxList:
+	case requested > maxList:
 		return 0, &ArgumentError{Name: "limit",
 			Why: fmt.Sprintf("%d at a time are the most: ask for what comes before the last one", maxList)}
 	}
-	return int(asked), nil
+	return int(requested), nil
 }
 
 func (s *service) ListRuns(_ context.Context, req *ecsv1.ListRunsRequest) (*ecsv1.ListRunsResponse, error) {
-	limit, err := length(req.GetLimit(), defaultRuns)
+	limit, err := listLength(req.GetLimit(), defaultRuns)
 	if err != nil {
 		return nil, err
 	}
@@ -179,11 +179,11 @@ func (s *service) GetRun(_ context.Context, req *ecsv1.GetRunRequest) (*ecsv1.Ru
 
 func (s *service) CheckConfiguration(ctx context.Context,
 	req *ecsv1.CheckConfigurationRequest) (*ecsv1.CheckConfigurationResponse, error) {
-	if why := misfit("yaml", req.GetConfiguration()); why != "" {
+	if why := typeMismatch("yaml", req.GetConfiguration()); why != "" {
 		return nil, &ArgumentError{Name: "configuration", Why: why}
 	}
 	for i, setting := range req.GetSettings() {
-		if why := misfit("settings", setting); why != "" {
+		if why := typeMismatch("settings", setting); why != "" {
 			return nil, &ArgumentError{Name: fmt.Sprintf("settings.%d", i), Why: why}
 		}
 	}
@@ -191,7 +191,7 @@ func (s *service) CheckConfiguration(ctx context.Context,
 }
 
 func (s *service) ListAudit(_ context.Context, req *ecsv1.ListAuditRequest) (*ecsv1.ListAuditResponse, error) {
-	limit, err := length(req.GetLimit(), defaultAudit)
+	limit, err := listLength(req.GetLimit(), defaultAudit)
 	if err != nil {
 		return nil, err
 	}

@@ -22,17 +22,17 @@ const (
 	sessionLife = 12 * time.Hour
 	// maxSessions are open at once; the one that was not used for longest makes room.
 	maxSessions = 64
-	// wordSize in bytes of tokens and sessions: nobody guesses 256 bits.
-	wordSize = 32
+	// secretSize in bytes of tokens and sessions: nobody guesses 256 bits.
+	secretSize = 32
 )
 
 // newTokenMethod stands for POST /v1/session/token in the table of roles. It is the one call that HTTP has and gRPC has
 // not.
 const newTokenMethod = "/http/NewToken"
 
-// newWord returns a secret that can stand in an address.
-func newWord() string {
-	b := make([]byte, wordSize)
+// newSecret returns a secret that can stand in an address.
+func newSecret() string {
+	b := make([]byte, secretSize)
 	rand.Read(b) // never fails (crypto/rand)
 	return base64.RawURLEncoding.EncodeToString(b)
 }
@@ -46,9 +46,9 @@ type sessions struct {
 	open  map[[sha256.Size]byte]time.Time
 }
 
-// renew makes a token; one that was not used is void then.
-func (s *sessions) renew() string {
-	word := newWord()
+// newToken makes a token; one that was not used is void then.
+func (s *sessions) newToken() string {
+	word := newSecret()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.token = sha256.Sum256([]byte(word))
@@ -70,7 +70,7 @@ func (s *sessions) redeem(token string, now time.Time) (string, error) {
 	if len(s.open) >= maxSessions {
 		s.dropOldest()
 	}
-	word := newWord()
+	word := newSecret()
 	s.open[sha256.Sum256([]byte(word))] = now
 	return word, nil
 }
@@ -119,27 +119,27 @@ func (s *Server) bearer(r *http.Request) (word string, ambient bool) {
 	return "", false
 }
 
-// enter opens a session with a token. It is written to the audit log, whether it went well or not.
-func (s *Server) enter(w http.ResponseWriter, r *http.Request, token string) (string, error) {
-	c := caller{Name: unknown, Address: r.RemoteAddr}
+// openSession opens a session with a token. It is written to the audit log, whether it went well or not.
+func (s *Server) openSession(w http.ResponseWriter, r *http.Request, token string) (string, error) {
+	c := caller{Name: unknownName, Address: r.RemoteAddr}
 	if s.sealed {
 		return "", &identityError{"tokens are for loopback only: here a client certificate says who asks"}
 	}
-	if err := s.audit.ready(); err != nil {
+	if err := s.audit.checkWritable(); err != nil {
 		return "", err
 	}
 	word, err := s.sessions.redeem(token, s.now())
 	if err != nil {
-		_ = s.audit.refusal(c, "open a session", "", err)
+		_ = s.audit.writeRefusal(c, "open a session", "", err)
 		return "", err
 	}
 	c.Name, c.Role = certs.SessionName, ecsv1.Role_ROLE_ADMIN
 	if err := s.audit.write(c, "open a session", "", nil); err != nil {
 		return "", err
 	}
-	s.keep()
-	if s.entered != nil {
-		s.entered(s.entrance(s.sessions.renew()))
+	s.saveState()
+	if s.onEntered != nil {
+		s.onEntered(s.entrance(s.sessions.newToken()))
 	}
 	http.SetCookie(w, &http.Cookie{
 		Name:     s.cookieName(),
@@ -160,7 +160,7 @@ func (s *Server) postSession(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
-	word, err := s.enter(w, r, body.Token)
+	word, err := s.openSession(w, r, body.Token)
 	if err != nil {
 		writeError(w, err)
 		return

@@ -12,7 +12,7 @@ func TestSessions(t *testing.T) {
 	if _, err := s.redeem("", now); err == nil {
 		t.Error("nothing opens a session before there is a token")
 	}
-	token := s.renew()
+	token := s.newToken()
 	if _, err := s.redeem(token+"x", now); err == nil {
 		t.Error("a wrong token opens one")
 	}
@@ -34,7 +34,7 @@ func TestSessions(t *testing.T) {
 	if s.valid("", now) || s.valid(token, now) {
 		t.Error("what is no session is valid")
 	}
-	first, second := s.renew(), s.renew()
+	first, second := s.newToken(), s.newToken()
 	if _, err := s.redeem(first, now); err == nil {
 		t.Error("a token is good though there is a newer one")
 	}
@@ -43,11 +43,11 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-func TestTheOldestSessionMakesRoom(t *testing.T) {
+func TestTheOldestSessionIsEvicted(t *testing.T) {
 	var s sessions
 	var words []string
 	for i := range maxSessions + 1 {
-		word, err := s.redeem(s.renew(), time.Unix(int64(i), 0))
+		word, err := s.redeem(s.newToken(), time.Unix(int64(i), 0))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +59,7 @@ func TestTheOldestSessionMakesRoom(t *testing.T) {
 		t.Errorf("%d are open, the first is %v", len(s.open), s.valid(words[0], now))
 	}
 	var restarted sessions
-	restarted.restore(s.list(), now.Add(time.Minute))
+	restarted.restore(s.export(), now.Add(time.Minute))
 	if !restarted.valid(words[maxSessions], now) || restarted.valid(words[0], now) {
 		t.Error("not the same sessions after a restart")
 	}

@@ -32,7 +32,7 @@ const (
 // streamEvents is GET /v1/events: Watch. The id of each is its number, by which a browser that was cut off goes on.
 func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request) {
 	req := &ecsv1.WatchRequest{}
-	if err := fill(req, r.URL.Query()); err != nil {
+	if err := fillQuery(req, r.URL.Query()); err != nil {
 		writeError(w, err)
 		return
 	}
@@ -47,11 +47,11 @@ func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request) {
 	s.serveStream(w, r, ecsv1.RunControl_Watch_FullMethodName, req)
 }
 
-// streaming is a GET of what a method streams; what is behind the question mark is its request.
-func (s *Server) streaming(method string, request func() proto.Message) http.HandlerFunc {
+// streamHandler is a GET of what a method streams; what is behind the question mark is its request.
+func (s *Server) streamHandler(method string, request func() proto.Message) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		req := request()
-		if err := fill(req, r.URL.Query()); err != nil {
+		if err := fillQuery(req, r.URL.Query()); err != nil {
 			writeError(w, err)
 			return
 		}
@@ -59,8 +59,8 @@ func (s *Server) streaming(method string, request func() proto.Message) http.Han
 	}
 }
 
-// fill makes a message of the words behind the question mark.
-func fill(into proto.Message, query url.Values) error {
+// fillQuery makes a message of the words behind the question mark.
+func fillQuery(into proto.Message, query url.Values) error {
 	if err := runtime.PopulateQueryParameters(into, query, utilities.NewDoubleArray(nil)); err != nil {
 		return &ArgumentError{Name: "query", Why: err.Error()}
 	}
@@ -79,8 +79,8 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, method stri
 			rc:  http.NewResponseController(w),
 			req: req,
 
-			stand:  s.stand,
-			binary: r.Header.Get("Accept") == protobufType,
+			stallTimeout: s.stallTimeout,
+			binary:       r.Header.Get("Accept") == protobufType,
 		}
 		err := s.stream(s.service, out, &grpc.StreamServerInfo{FullMethod: method, IsServerStream: true}, d.Handler)
 		out.end(err)
@@ -93,17 +93,17 @@ type eventStream struct {
 	grpc.ServerStream // nil: the methods that a handler uses are below
 
 	// immutable
-	ctx    context.Context
-	req    proto.Message
-	stand  time.Duration // how long a client may leave what was sent unread
-	binary bool          // messages leave as protobuf in base64, in a field pb
+	ctx          context.Context
+	req          proto.Message
+	stallTimeout time.Duration // how long a client may leave what was sent unread
+	binary       bool          // messages leave as protobuf in base64, in a field pb
 
 	// mu guards
-	mu    sync.Mutex
-	w     http.ResponseWriter
-	rc    *http.ResponseController
-	alive *time.Timer // nil before the answer begins
-	ended bool
+	mu             sync.Mutex
+	w              http.ResponseWriter
+	rc             *http.ResponseController
+	heartbeatTimer *time.Timer // nil before the answer begins
+	ended          bool
 }
 
 // Context of the request.
@@ -122,13 +122,13 @@ func (e *eventStream) SendHeader(metadata.MD) error {
 	e.w.Header().Set("Content-Type", "text/event-stream")
 	e.w.Header().Set("X-Accel-Buffering", "no")
 	e.w.WriteHeader(http.StatusOK)
-	e.alive = time.AfterFunc(heartbeat, e.beat)
+	e.heartbeatTimer = time.AfterFunc(heartbeat, e.writeHeartbeat)
 	return e.write("retry: 1000\n\n")
 }
 
 // SendMsg writes an event.
 func (e *eventStream) SendMsg(m any) error {
-	name, text, err := e.line(m.(proto.Message))
+	name, text, err := e.encode(m.(proto.Message))
 	if err != nil {
 		return err
 	}
@@ -141,8 +141,8 @@ func (e *eventStream) SendMsg(m any) error {
 	return e.write(id, name, text, "\n\n")
 }
 
-// line is a message as the client asked for it, and the name of the field that has it.
-func (e *eventStream) line(m proto.Message) (name, text string, err error) {
+// encode is a message as the client asked for it, and the name of the field that has it.
+func (e *eventStream) encode(m proto.Message) (name, text string, err error) {
 	if !e.binary {
 		b, err := jsonOut.Marshal(m)
 		return "data: ", string(b), err
@@ -151,20 +151,20 @@ func (e *eventStream) line(m proto.Message) (name, text string, err error) {
 	return "pb: ", base64.StdEncoding.EncodeToString(b), err
 }
 
-// beat writes a comment where nothing happens.
-func (e *eventStream) beat() {
+// writeHeartbeat writes a comment where nothing happens.
+func (e *eventStream) writeHeartbeat() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.ended {
 		_ = e.write(": still here\n\n") // a client that is gone ends the request's context
-		e.alive.Reset(heartbeat)
+		e.heartbeatTimer.Reset(heartbeat)
 	}
 }
 
 // write sends text at once. The caller holds mu.
 func (e *eventStream) write(texts ...string) error {
-	_ = e.rc.SetWriteDeadline(time.Now().Add(e.stand)) // where it cannot be set, the heartbeat still ends what is dead
-	for _, text := range texts {                       // not joined: a sample may have many MB
+	_ = e.rc.SetWriteDeadline(time.Now().Add(e.stallTimeout)) // where it cannot be set, the heartbeat still ends what is dead
+	for _, text := range texts {                              // not joined: a sample may have many MB
 		if _, err := io.WriteString(e.w, text); err != nil {
 			return err
 		}
@@ -177,13 +177,13 @@ func (e *eventStream) end(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.ended = true
-	if e.alive == nil {
+	if e.heartbeatTimer == nil {
 		if err != nil {
 			writeError(e.w, err)
 		}
 		return
 	}
-	e.alive.Stop()
+	e.heartbeatTimer.Stop()
 	if err != nil && e.ctx.Err() == nil {
 		text, _ := jsonOut.Marshal(status.Convert(err).Proto())
 		_ = e.write("event: end\ndata: ", string(text), "\n\n") // the end of the stream says it too

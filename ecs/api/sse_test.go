@@ -22,7 +22,7 @@ import (
 )
 
 // stream opens server-sent events and returns a function that reads the next: its id and data.
-func (h *house) stream(path string, headers ...string) (next func() (id, data string), end func()) {
+func (h *fixture) stream(path string, headers ...string) (next func() (id, data string), end func()) {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(h.t.Context(), patiently.Long)
 	req, err := http.NewRequestWithContext(ctx, "GET", "http://"+h.Page().String()+path, nil)
@@ -64,7 +64,7 @@ func (h *house) stream(path string, headers ...string) (next func() (id, data st
 }
 
 func TestEventsGoOnWhereTheyWereCutOff(t *testing.T) {
-	h := newHouse(t, apitest.Options{})
+	h := newFixture(t, apitest.Options{})
 	bearer := h.session()
 	add := func(kind, text string) { h.fake.Add(&ecsv1.Event{Kind: kind, Text: text}) }
 	add("alarm", "before")
@@ -101,7 +101,7 @@ func TestEventsGoOnWhereTheyWereCutOff(t *testing.T) {
 }
 
 func TestSnapshotsComeUntilTheServerEnds(t *testing.T) {
-	h := newHouse(t, apitest.Options{})
+	h := newFixture(t, apitest.Options{})
 	next, end := h.stream("/v1/snapshots?intervalMs=50", "Authorization", h.session())
 	defer end()
 	for range 3 {
@@ -131,7 +131,7 @@ func TestSnapshotsComeUntilTheServerEnds(t *testing.T) {
 }
 
 func TestTap(t *testing.T) {
-	h := newHouse(t, apitest.Options{})
+	h := newFixture(t, apitest.Options{})
 	bearer := h.session()
 	next, end := h.stream("/v1/tap?rate=5&data=true", "Authorization", bearer)
 	defer end()

@@ -73,16 +73,16 @@ func (s *service) WatchSnapshots(req *ecsv1.WatchSnapshotsRequest,
 
 // Sample streams counters of a node until there are enough, the run is over, or the client goes.
 func (s *service) Sample(q *samplev1.Question, out grpc.ServerStreamingServer[samplev1.Samples]) error {
-	return s.backend.Sample(out.Context(), q, headed(out))
+	return s.backend.Sample(out.Context(), q, sendWithHeader(out))
 }
 
 // Tap streams a sample of what is built until the client goes or the server ends.
 func (s *service) Tap(req *tapv1.Selection, out grpc.ServerStreamingServer[tapv1.Samples]) error {
-	return s.backend.Tap(out.Context(), req, headed(out))
+	return s.backend.Tap(out.Context(), req, sendWithHeader(out))
 }
 
-// headed sends messages, and the header before the first: not before the question is known to be in order.
-func headed[M any](out grpc.ServerStreamingServer[M]) func(*M) error {
+// sendWithHeader sends messages, and the header before the first: not before the question is known to be in order.
+func sendWithHeader[M any](out grpc.ServerStreamingServer[M]) func(*M) error {
 	begun := false
 	return func(m *M) error {
 		if !begun {

@@ -34,8 +34,8 @@ const (
 	documentPath = "/openapi.json"
 	// maxBody bounds what a client may send: a configuration with all its settings takes a few kB.
 	maxBody = 1 << 20
-	// bodyTime is how long a client may take to send it.
-	bodyTime = 10 * time.Second
+	// bodyTimeout is how long a client may take to send it.
+	bodyTimeout = 10 * time.Second
 )
 
 // jsonOut is how messages are written: every field, so that a reader need not know what an absent one means.
@@ -86,7 +86,7 @@ func (s *Server) routes() error {
 		}),
 		runtime.WithRoutingErrorHandler(func(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler,
 			w http.ResponseWriter, r *http.Request, code int) {
-			noCall(w, r, code)
+			writeNoCall(w, r, code)
 		}),
 		runtime.WithDisablePathLengthFallback(), runtime.WithDisableHTTPMethodOverride(),
 	)
@@ -97,17 +97,17 @@ func (s *Server) routes() error {
 	s.calls.Handle(callPath, gateway)
 	s.calls.HandleFunc("GET /v1/runs/{number}", func(w http.ResponseWriter, r *http.Request) {
 		if number, ok := strings.CutSuffix(r.PathValue("number"), ".json"); ok {
-			s.export(w, r, number)
+			s.serveRecord(w, r, number)
 			return
 		}
 		gateway.ServeHTTP(w, r)
 	})
 	s.calls.HandleFunc("GET /v1/events", s.streamEvents)
-	s.calls.HandleFunc("GET /v1/snapshots", s.streaming(ecsv1.RunControl_WatchSnapshots_FullMethodName,
+	s.calls.HandleFunc("GET /v1/snapshots", s.streamHandler(ecsv1.RunControl_WatchSnapshots_FullMethodName,
 		func() proto.Message { return &ecsv1.WatchSnapshotsRequest{} }))
-	s.calls.HandleFunc("GET /v1/tap", s.streaming(ecsv1.RunControl_Tap_FullMethodName,
+	s.calls.HandleFunc("GET /v1/tap", s.streamHandler(ecsv1.RunControl_Tap_FullMethodName,
 		func() proto.Message { return &tapv1.Selection{} }))
-	s.calls.HandleFunc("GET /v1/sample", s.streaming(ecsv1.RunControl_Sample_FullMethodName,
+	s.calls.HandleFunc("GET /v1/sample", s.streamHandler(ecsv1.RunControl_Sample_FullMethodName,
 		func() proto.Message { return &samplev1.Question{} }))
 	s.calls.HandleFunc("POST /v1/session", s.postSession)
 	s.calls.HandleFunc("POST /v1/session/token", s.postToken)
@@ -117,20 +117,20 @@ func (s *Server) routes() error {
 	})
 	s.calls.HandleFunc(documentPath, func(w http.ResponseWriter,
 		r *http.Request) {
-		noCall(w, r, http.StatusMethodNotAllowed)
+		writeNoCall(w, r, http.StatusMethodNotAllowed)
 	})
 	return nil
 }
 
-// noCall answers what is no call of this API.
-func noCall(w http.ResponseWriter, r *http.Request, code int) {
+// writeNoCall answers what is no call of this API.
+func writeNoCall(w http.ResponseWriter, r *http.Request, code int) {
 	err := status.Errorf(codes.NotFound, "%s %s is no call of this API, %s lists them", r.Method, quote(r.URL.Path),
 		documentPath)
 	writeStatus(w, code, status.Convert(asStatus(err)))
 }
 
-// export serves a run's record as a file to keep, the same bytes for the same record.
-func (s *Server) export(w http.ResponseWriter, r *http.Request, number string) {
+// serveRecord serves a run's record as a file to keep, the same bytes for the same record.
+func (s *Server) serveRecord(w http.ResponseWriter, r *http.Request, number string) {
 	n, err := strconv.ParseUint(number, 10, 32)
 	if err != nil {
 		writeError(w, &ArgumentError{Name: "number", Why: quote(number) + " is no number of a run"})
@@ -169,7 +169,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = s.sameOrigin(r)
 	}
 	if err != nil {
-		_ = s.audit.refusal(caller, r.Method+" "+quote(r.URL.Path), "", err)
+		_ = s.audit.writeRefusal(caller, r.Method+" "+quote(r.URL.Path), "", err)
 		writeError(w, err)
 		return
 	}
@@ -178,7 +178,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if token := r.URL.Query().Get("token"); token != "" && r.URL.Path == "/" && r.Method == http.MethodGet {
-		if _, err := s.enter(w, r, token); err != nil {
+		if _, err := s.openSession(w, r, token); err != nil {
 			writeError(w, err)
 			return
 		}
@@ -190,35 +190,35 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		serve = s.calls
 	}
 	rc := http.NewResponseController(w)
-	serve.ServeHTTP(&timed{w, rc, s.stand}, r.WithContext(withCaller(r.Context(), caller)))
-	_ = rc.SetWriteDeadline(time.Now().Add(s.stand)) // for what is still to be sent
+	serve.ServeHTTP(&deadlineWriter{w, rc, s.stallTimeout}, r.WithContext(withCaller(r.Context(), caller)))
+	_ = rc.SetWriteDeadline(time.Now().Add(s.stallTimeout)) // for what is still to be sent
 }
 
-// timed is an answer of which each piece is read within a bounded time.
-type timed struct {
+// deadlineWriter is an answer of which each piece is read within a bounded time.
+type deadlineWriter struct {
 	http.ResponseWriter
-	rc   *http.ResponseController
-	most time.Duration
+	rc      *http.ResponseController
+	timeout time.Duration
 }
 
 // Write sends a piece, or fails when the client stands still.
-func (t *timed) Write(b []byte) (int, error) {
-	_ = t.rc.SetWriteDeadline(time.Now().Add(t.most)) // where it cannot be set, the client's end ends it
+func (t *deadlineWriter) Write(b []byte) (int, error) {
+	_ = t.rc.SetWriteDeadline(time.Now().Add(t.timeout)) // where it cannot be set, the client's end ends it
 	return t.ResponseWriter.Write(b)
 }
 
 // Unwrap is for http.ResponseController.
-func (t *timed) Unwrap() http.ResponseWriter { return t.ResponseWriter }
+func (t *deadlineWriter) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
 // identify says who asks, and whether a browser would say so on any page's behalf. Somebody without a session is
 // unknown, which is no error here: some of what is served is for everybody.
 func (s *Server) identify(r *http.Request) (c caller, ambient bool, err error) {
-	c = caller{Name: unknown, Address: r.RemoteAddr}
+	c = caller{Name: unknownName, Address: r.RemoteAddr}
 	if s.sealed {
 		if r.TLS == nil {
 			return c, true, &identityError{"the connection is not sealed"}
 		}
-		c, err = certified(c, *r.TLS)
+		c, err = callerByCertificate(c, *r.TLS)
 		return c, true, err
 	}
 	// A name that somebody else's DNS points to this machine would make that one's page of the same origin.
@@ -270,7 +270,7 @@ func readBody(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(time.Now().Add(bodyTime)) // where it cannot be set, the size still bounds it
+	_ = rc.SetReadDeadline(time.Now().Add(bodyTimeout)) // where it cannot be set, the size still bounds it
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	_ = rc.SetReadDeadline(time.Time{})
 	var large *http.MaxBytesError

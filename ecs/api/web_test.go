@@ -17,7 +17,7 @@ import (
 )
 
 // session opens one and returns the header that carries it.
-func (h *house) session() string {
+func (h *fixture) session() string {
 	h.t.Helper()
 	got := h.web("POST", "/v1/session", `{"token":"`+h.token+`"}`)
 	var opened struct{ Session string }
@@ -28,7 +28,7 @@ func (h *house) session() string {
 }
 
 func TestARunByHTTP(t *testing.T) {
-	h := newHouse(t, apitest.Options{})
+	h := newFixture(t, apitest.Options{})
 	bearer := h.session()
 	for _, c := range []struct{ method, path, body, want string }{
 		{"GET", "/v1/fsm", "", `"name":"load"`},
@@ -60,7 +60,7 @@ func TestARunByHTTP(t *testing.T) {
 }
 
 func TestTheSameErrorBothWays(t *testing.T) {
-	h := newHouse(t, apitest.Options{})
+	h := newFixture(t, apitest.Options{})
 	bearer := h.session()
 	alice := h.client("alice", certs.RoleOperator)
 	for _, c := range []struct {
@@ -82,7 +82,7 @@ func TestTheSameErrorBothWays(t *testing.T) {
 		}
 		body, _ := json.Marshal(map[string]any{"command": c.req.GetCommand(), "arguments": c.req.GetArguments()})
 		got := h.web("POST", "/v1/command", string(body), "Authorization", bearer)
-		var told struct {
+		var reply struct {
 			Code    int
 			Message string
 			Details []struct {
@@ -90,9 +90,9 @@ func TestTheSameErrorBothWays(t *testing.T) {
 				Reason string
 			}
 		}
-		if err := json.Unmarshal([]byte(got.body), &told); err != nil || got.code != c.http || told.Code != int(c.code) ||
-			told.Message != s.Message() ||
-			len(told.Details) != 2 || told.Details[0].Reason != c.reason || !strings.HasSuffix(told.Details[1].Type, c.detail) {
+		if err := json.Unmarshal([]byte(got.body), &reply); err != nil || got.code != c.http || reply.Code != int(c.code) ||
+			reply.Message != s.Message() ||
+			len(reply.Details) != 2 || reply.Details[0].Reason != c.reason || !strings.HasSuffix(reply.Details[1].Type, c.detail) {
 			t.Errorf("%v over HTTP: %d %s", c.req, got.code, got.body)
 		}
 	}
@@ -100,7 +100,7 @@ func TestTheSameErrorBothWays(t *testing.T) {
 
 // reasonOf is the reason in the error that came over HTTP; what has not the shape of one has none.
 func (a answer) reason() string {
-	var told struct {
+	var reply struct {
 		Code    int
 		Message string
 		Details []struct {
@@ -109,15 +109,15 @@ func (a answer) reason() string {
 			Domain string
 		}
 	}
-	if json.Unmarshal([]byte(a.body), &told) != nil || told.Code == 0 || told.Message == "" || len(told.Details) == 0 ||
-		told.Details[0].Domain != api.Domain || told.Details[0].Type != "type.googleapis.com/google.rpc.ErrorInfo" {
+	if json.Unmarshal([]byte(a.body), &reply) != nil || reply.Code == 0 || reply.Message == "" || len(reply.Details) == 0 ||
+		reply.Details[0].Domain != api.Domain || reply.Details[0].Type != "type.googleapis.com/google.rpc.ErrorInfo" {
 		return ""
 	}
-	return told.Details[0].Reason
+	return reply.Details[0].Reason
 }
 
 func TestWhateverIsAskedWrongByHTTP(t *testing.T) {
-	h := newHouse(t, apitest.Options{})
+	h := newFixture(t, apitest.Options{})
 	bearer := h.session()
 	for _, c := range []struct {
 		method, path, body string
@@ -162,7 +162,7 @@ func TestWhateverIsAskedWrongByHTTP(t *testing.T) {
 }
 
 func TestAnUnknownCallByGRPC(t *testing.T) {
-	h := newHouse(t, apitest.Options{})
+	h := newFixture(t, apitest.Options{})
 	conn := h.dial("ada", certs.RoleAdmin)
 	for _, method := range []string{"/ringlet.ecs.v1.RunControl/Explode", "/ringlet.ecs.v2.RunControl/GetStatus"} {
 		err := conn.Invoke(t.Context(), method, &ecsv1.GetStatusRequest{}, &ecsv1.PartitionStatus{})

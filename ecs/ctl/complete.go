@@ -10,7 +10,7 @@ import (
 
 // Complete lists what the last word of a line could become, given those before it: arguments of the command that is
 // being written, and names of commands. A candidate that ends in = or / goes on; behind others the word is at its end.
-func (b Book) Complete(before []string, word string) []string {
+func (b Vocabulary) Complete(before []string, word string) []string {
 	var out []string
 	add := func(candidates ...string) {
 		for _, c := range candidates {
@@ -19,7 +19,7 @@ func (b Book) Complete(before []string, word string) []string {
 			}
 		}
 	}
-	c, steers, given := b.writing(before)
+	c, steers, assigned := b.currentCommand(before)
 	if c == nil {
 		add(b.names()...)
 		return out
@@ -37,7 +37,7 @@ func (b Book) Complete(before []string, word string) []string {
 			}
 			continue
 		}
-		if slices.Contains(given, a.GetName()) {
+		if slices.Contains(assigned, a.GetName()) {
 			continue
 		}
 		values := b.values(a)
@@ -58,28 +58,28 @@ func (b Book) Complete(before []string, word string) []string {
 	return out
 }
 
-// writing is the command that the words end in, and the arguments that it has been given.
-func (b Book) writing(words []string) (c *ecsv1.CommandDescription, steers bool, given []string) {
+// currentCommand is the command that the words end in, and the arguments that it has been given.
+func (b Vocabulary) currentCommand(words []string) (c *ecsv1.CommandDescription, steers bool, assigned []string) {
 	for i := len(words) - 1; i >= 0; i-- {
 		if c, steers = b.command(words[i]); c == nil {
 			continue
 		}
 		s := step{Command: c, Steers: steers, Args: map[string]string{}}
 		for _, w := range words[i+1:] {
-			if _, err := b.take(&s, w); err != nil {
+			if _, err := b.assign(&s, w); err != nil {
 				break // the rest is for parse to say
 			}
 		}
 		for name := range s.Args {
-			given = append(given, name)
+			assigned = append(assigned, name)
 		}
-		return c, steers, given
+		return c, steers, assigned
 	}
 	return nil, false, nil
 }
 
 // values that an argument can have, where they can be listed.
-func (b Book) values(a *ecsv1.Argument) []string {
+func (b Vocabulary) values(a *ecsv1.Argument) []string {
 	switch a.GetType() {
 	case typeNode:
 		return b.Nodes
@@ -91,9 +91,9 @@ func (b Book) values(a *ecsv1.Argument) []string {
 	return nil
 }
 
-// completed is a line with its last word completed as far as it is certain, and what it could become if that is not all
+// completeLine is a line with its last word completed as far as it is certain, and what it could become if that is not all
 // the way. The line ends where the cursor is.
-func (b Book) completed(line string) (longer string, choices []string) {
+func (b Vocabulary) completeLine(line string) (longer string, choices []string) {
 	words, open, err := split(line)
 	if err != nil || open {
 		return line, nil

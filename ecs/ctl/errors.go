@@ -48,21 +48,21 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Code is how the program ends after an error of this package.
 func Code(err error) int {
-	var known *Error
+	var ctlErr *Error
 	var usage *usageError
 	switch {
 	case err == nil:
 		return codeGood
-	case errors.As(err, &known):
-		return known.Code
+	case errors.As(err, &ctlErr):
+		return ctlErr.Code
 	case errors.As(err, &usage):
 		return CodeUsage
 	}
 	return codeFault
 }
 
-// judge makes an error of what a control at an address answered, or did not.
-func judge(command, address string, err error) error {
+// errorOf makes an error of what a control at an address answered, or did not.
+func errorOf(command, address string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -88,14 +88,14 @@ func judge(command, address string, err error) error {
 	case codes.Unimplemented:
 		e.Why = "the control at " + address + " does not know this call: it is of another version"
 	case codes.Unavailable:
-		if !gone(err) {
+		if !isUnreachable(err) {
 			break // it is there, and says itself what it lacks
 		}
 		why := innermost(e.Why)
 		e.Command = ""
 		// A handshake that is cut off says nothing about keys: somebody on the way answers for a control that is not there.
 		cut := why == "EOF" || strings.Contains(why, "connection reset")
-		if path := certs.Unanswered(e.Why); path != "" {
+		if path := certs.ExplainUnanswered(e.Why); path != "" {
 			e.Code, e.Why = codeNoControl, fmt.Sprintf("no control answers at %s: %s", address, path)
 		} else if strings.Contains(why, "tls: ") || strings.Contains(why, "x509: ") ||
 			strings.Contains(e.Why, "handshake failed") && !cut {
@@ -110,8 +110,8 @@ func judge(command, address string, err error) error {
 	return e
 }
 
-// gone says whether a control did not answer, which it may do again.
-func gone(err error) bool {
+// isUnreachable says whether a control did not answer, which it may do again.
+func isUnreachable(err error) bool {
 	st, _ := status.FromError(err)
 	if st.Code() != codes.Unavailable {
 		return false

@@ -31,10 +31,10 @@ func TestWhoIsGone(t *testing.T) {
 		"it refuses":          {status.Error(codes.PermissionDenied, "no"), false},
 		"it is no gRPC error": {errors.New("broken"), false},
 	} {
-		if got := gone(tc.err); got != tc.gone {
+		if got := isUnreachable(tc.err); got != tc.gone {
 			t.Errorf("%s: %v", name, got)
 		}
-		if got := Code(judge("watch", "here", tc.err)) == codeNoControl; got != tc.gone {
+		if got := Code(errorOf("watch", "here", tc.err)) == codeNoControl; got != tc.gone {
 			t.Errorf("%s: without control is %v", name, got)
 		}
 	}

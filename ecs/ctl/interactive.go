@@ -25,27 +25,27 @@ type Terminal struct {
 	Interrupts <-chan os.Signal
 }
 
-// promptTime is how long a prompt may wait for the state that it shows.
-const promptTime = time.Second
+// promptTimeout is how long a prompt may wait for the state that it shows.
+const promptTimeout = time.Second
 
 // Interactive carries out lines as they are typed. A command that fails is told of, and the next one asked for.
 func (s *Session) Interactive(ctx context.Context, tty Terminal) error {
 	t := term.NewTerminal(struct {
 		io.Reader
 		io.Writer
-	}{&lineGiver{in: tty.In}, tty.Out}, "")
+	}{&interruptReader{in: tty.In}, tty.Out}, "")
 	past := &history{}
 	t.History = past
 	for ctx.Err() == nil {
-		book, prompt := s.prompt(ctx)
+		vocab, prompt := s.prompt(ctx)
 		t.SetPrompt(prompt)
-		t.AutoCompleteCallback = completer(book, t)
+		t.AutoCompleteCallback = completer(vocab, t)
 		if tty.Size != nil {
 			if width, height, err := tty.Size(); err == nil && width > 0 && height > 0 {
 				_ = t.SetSize(width, height) // it is a line that is drawn less well
 			}
 		}
-		line, err := read(t, tty)
+		line, err := readLine(t, tty)
 		switch {
 		case errors.Is(err, io.EOF):
 			fmt.Fprintln(tty.Out)
@@ -55,23 +55,23 @@ func (s *Session) Interactive(ctx context.Context, tty Terminal) error {
 		}
 		words, err := Split(line)
 		if err != nil {
-			Complain(s.cfg.Err, s.cfg.JSON, &usageError{"", err.Error()})
+			WriteError(s.cfg.Err, s.cfg.JSON, &usageError{"", err.Error()})
 			continue
 		}
 		if len(words) == 1 && (words[0] == "exit" || words[0] == "quit") {
 			return nil
 		}
 		if len(words) > 0 {
-			if err := s.typed(ctx, tty, t, past, words); err != nil {
-				Complain(s.cfg.Err, s.cfg.JSON, err)
+			if err := s.runTyped(ctx, tty, t, past, words); err != nil {
+				WriteError(s.cfg.Err, s.cfg.JSON, err)
 			}
 		}
 	}
 	return nil
 }
 
-// read reads a line. Keys are raw only meanwhile.
-func read(t *term.Terminal, tty Terminal) (string, error) {
+// readLine reads a line. Keys are raw only meanwhile.
+func readLine(t *term.Terminal, tty Terminal) (string, error) {
 	if tty.Raw != nil {
 		restore, err := tty.Raw()
 		if err != nil {
@@ -82,26 +82,26 @@ func read(t *term.Terminal, tty Terminal) (string, error) {
 	return t.ReadLine()
 }
 
-// typed carries out a line, until it is interrupted, after asking where it destroys something.
-func (s *Session) typed(ctx context.Context, tty Terminal, t *term.Terminal, past *history, words []string) error {
+// runTyped carries out a line, until it is interrupted, after asking where it destroys something.
+func (s *Session) runTyped(ctx context.Context, tty Terminal, t *term.Terminal, past *history, words []string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	book, err := s.Book(ctx)
+	vocab, err := s.LoadVocabulary(ctx)
 	if err != nil {
 		return err
 	}
-	steps, err := book.parse(words)
+	steps, err := vocab.parse(words)
 	if err != nil {
 		return err
 	}
 	for i, st := range steps {
-		if !st.Command.GetDestructive() || st.Plan || i == 0 && s.refused(ctx, &st) {
+		if !st.Command.GetDestructive() || st.Plan || i == 0 && s.isRefused(ctx, &st) {
 			continue
 		}
 		t.AutoCompleteCallback = nil
 		t.SetPrompt(fmt.Sprintf("%s: %s Do it? [y/N] ", st.Command.GetName(), st.Command.GetHelp()))
 		past.closed = true
-		answer, err := read(t, tty)
+		answer, err := readLine(t, tty)
 		past.closed = false
 		if err != nil || !strings.EqualFold(answer, "y") && !strings.EqualFold(answer, "yes") {
 			return &usageError{st.Command.GetName(), "not done"}
@@ -119,12 +119,12 @@ func (s *Session) typed(ctx context.Context, tty Terminal, t *term.Terminal, pas
 		case <-done:
 		}
 	}()
-	return s.perform(ctx, book, steps)
+	return s.perform(ctx, vocab, steps)
 }
 
-// refused says whether a command would be refused now, so that there is nothing to ask.
-func (s *Session) refused(ctx context.Context, st *step) bool {
-	ctx, cancel := context.WithTimeout(ctx, promptTime)
+// isRefused says whether a command would be refused now, so that there is nothing to ask.
+func (s *Session) isRefused(ctx context.Context, st *step) bool {
+	ctx, cancel := context.WithTimeout(ctx, promptTimeout)
 	defer cancel()
 	plan, err := s.client.Plan(ctx, &ecsv1.CommandRequest{Command: st.Command.GetName(), Arguments: st.Args})
 	return err == nil && !plan.GetPossible()
@@ -153,23 +153,23 @@ func (h *history) Len() int { return len(h.lines) }
 func (h *history) At(i int) string { return h.lines[len(h.lines)-1-i] }
 
 // prompt shows the state, and gets what words can mean meanwhile.
-func (s *Session) prompt(ctx context.Context) (Book, string) {
-	ctx, cancel := context.WithTimeout(ctx, promptTime)
+func (s *Session) prompt(ctx context.Context) (Vocabulary, string) {
+	ctx, cancel := context.WithTimeout(ctx, promptTimeout)
 	defer cancel()
-	book, err := s.Book(ctx)
+	vocab, err := s.LoadVocabulary(ctx)
 	if err != nil {
-		return Book{}, "ringlet (no control)> "
+		return Vocabulary{}, "ringlet (no control)> "
 	}
-	return book, "ringlet " + book.where + "> "
+	return vocab, "ringlet " + vocab.state + "> "
 }
 
 // completer completes a line where Tab is typed, and lists what it could become.
-func completer(b Book, t *term.Terminal) func(line string, pos int, key rune) (string, int, bool) {
+func completer(b Vocabulary, t *term.Terminal) func(line string, pos int, key rune) (string, int, bool) {
 	return func(line string, pos int, key rune) (string, int, bool) {
 		if key != '\t' {
 			return "", 0, false
 		}
-		longer, choices := b.completed(line[:pos])
+		longer, choices := b.completeLine(line[:pos])
 		if len(choices) > 0 && longer == line[:pos] {
 			fmt.Fprintln(t, strings.Join(choices, "  "))
 		}
@@ -177,18 +177,18 @@ func completer(b Book, t *term.Terminal) func(line string, pos int, key rune) (s
 	}
 }
 
-// lineGiver makes of Ctrl-C what people expect of it where a line is typed: the line is given up. Terminal.ReadLine
+// interruptReader makes of Ctrl-C what people expect of it where a line is typed: the line is given up. Terminal.ReadLine
 // would end.
-type lineGiver struct {
-	in   io.Reader
-	left []byte
+type interruptReader struct {
+	in      io.Reader
+	pending []byte
 }
 
 // giveUp goes to the end of the line, clears it, and enters it.
 var giveUp = []byte{5, 21, '\r'}
 
-func (c *lineGiver) Read(p []byte) (int, error) {
-	if len(c.left) == 0 {
+func (c *interruptReader) Read(p []byte) (int, error) {
+	if len(c.pending) == 0 {
 		buf := make([]byte, max(1, len(p)))
 		n, err := c.in.Read(buf)
 		if err != nil && n == 0 {
@@ -196,13 +196,13 @@ func (c *lineGiver) Read(p []byte) (int, error) {
 		}
 		for _, b := range buf[:n] {
 			if b == 3 {
-				c.left = append(c.left, giveUp...)
+				c.pending = append(c.pending, giveUp...)
 			} else {
-				c.left = append(c.left, b)
+				c.pending = append(c.pending, b)
 			}
 		}
 	}
-	n := copy(p, c.left)
-	c.left = c.left[n:]
+	n := copy(p, c.pending)
+	c.pending = c.pending[n:]
 	return n, nil
 }

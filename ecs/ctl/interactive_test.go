@@ -15,7 +15,7 @@ import (
 // somebody types, a piece at a time, each when what the last one led to has been seen.
 type somebody struct {
 	keys  io.Writer
-	sees  *tellTale
+	sees  *outputWatch
 	until *int // how much has been seen
 }
 
@@ -37,9 +37,9 @@ func (s somebody) types(t *testing.T, keys, sees string) {
 }
 
 func TestInteractive(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	in, keys := io.Pipe()
-	sees := &tellTale{seen: make(chan struct{}), what: "\x00"}
+	sees := &outputWatch{seen: make(chan struct{}), what: "\x00"}
 	interrupts := make(chan os.Signal, 1)
 	raw := 0
 	s := h.session("alice", sees)

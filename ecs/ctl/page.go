@@ -34,17 +34,17 @@ func (e *linkError) Error() string {
 		"; give the address that ringlet run --page printed last, with its token"
 }
 
-// visit is a session that was opened with the link of a page.
-type visit struct {
-	host string // HOST:PORT
-	word string // of the session
+// pageSession is a session that was opened with the link of a page.
+type pageSession struct {
+	host  string // HOST:PORT
+	token string // of the session
 }
 
-// web asks over HTTP. A connection is for one question.
-var web = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+// httpClient asks over HTTP. A connection is for one question.
+var httpClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-// enter opens a session with a page's link. The token in it is used up then.
-func enter(ctx context.Context, link string) (visit, error) {
+// openPageSession opens a session with a page's link. The token in it is used up then.
+func openPageSession(ctx context.Context, link string) (pageSession, error) {
 	at, err := url.Parse(link)
 	if err != nil {
 		at = &url.URL{}
@@ -57,20 +57,20 @@ func enter(ctx context.Context, link string) (visit, error) {
 		err = &linkError{"it has no token"}
 	}
 	if err != nil {
-		return visit{}, &Error{
+		return pageSession{}, &Error{
 			Command: doTap,
 			Code:    CodeUsage,
 			Why:     err.Error(),
 			Err:     err,
 		}
 	}
-	v := visit{host: at.Host}
+	v := pageSession{host: at.Host}
 	text, _ := json.Marshal(map[string]string{"token": token}) // of words: it cannot fail
-	ctx, cancel := context.WithTimeout(ctx, askTime)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	answer, err := v.ask(ctx, http.MethodPost, "/v1/session", bytes.NewReader(text))
+	answer, err := v.request(ctx, http.MethodPost, "/v1/session", bytes.NewReader(text))
 	if err != nil {
-		return v, judge(doTap, at.Host, err)
+		return v, errorOf(doTap, at.Host, err)
 	}
 	defer func() { _ = answer.Body.Close() }()
 	var opened struct{ Session string }
@@ -82,23 +82,23 @@ func enter(ctx context.Context, link string) (visit, error) {
 			Err:     err,
 		}
 	}
-	v.word = opened.Session
+	v.token = opened.Session
 	return v, nil
 }
 
-// ask calls the API over HTTP. Its errors are those of gRPC. The caller closes the body.
-func (v visit) ask(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
+// request calls the API over HTTP. Its errors are those of gRPC. The caller closes the body.
+func (v pageSession) request(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+v.host+path, body)
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	req.Header.Set("Accept", "application/x-protobuf") // streams; an older control answers with JSON all the same
-	if v.word != "" {
-		req.Header.Set("Authorization", "Bearer "+v.word)
+	if v.token != "" {
+		req.Header.Set("Authorization", "Bearer "+v.token)
 	}
-	answer, err := web.Do(req)
+	answer, err := httpClient.Do(req)
 	if err != nil {
-		return nil, unanswered(err)
+		return nil, unavailableError(err)
 	}
 	if answer.StatusCode == http.StatusOK {
 		return answer, nil
@@ -106,13 +106,13 @@ func (v visit) ask(ctx context.Context, method, path string, body io.Reader) (*h
 	defer func() { _ = answer.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxConfiguration))
 	if err != nil {
-		return nil, unanswered(err)
+		return nil, unavailableError(err)
 	}
-	return nil, said(text)
+	return nil, statusFromJSON(text)
 }
 
-// unanswered says that a control did not answer, as gRPC says it.
-func unanswered(err error) error {
+// unavailableError says that a control did not answer, as gRPC says it.
+func unavailableError(err error) error {
 	var around *url.Error
 	if errors.As(err, &around) {
 		err = around.Err
@@ -120,8 +120,8 @@ func unanswered(err error) error {
 	return status.Error(codes.Unavailable, "Error while dialing: "+err.Error())
 }
 
-// said is the error that a control wrote as JSON.
-func said(text []byte) error {
+// statusFromJSON is the error that a control wrote as JSON.
+func statusFromJSON(text []byte) error {
 	var why spb.Status
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(text, &why); err != nil {
 		return status.Error(codes.Unknown, "this is no control: it answers with something else than the API does")
@@ -130,7 +130,7 @@ func said(text []byte) error {
 }
 
 // tap opens a stream of samples.
-func (v visit) tap(ctx context.Context, sel *tapv1.Selection) (*pageTap, error) {
+func (v pageSession) tap(ctx context.Context, sel *tapv1.Selection) (*pageTap, error) {
 	query := url.Values{
 		"share":   {strconv.FormatUint(sel.GetShare(), 10)},
 		"rate":    {strconv.FormatFloat(sel.GetRate(), 'g', -1, 64)},
@@ -140,7 +140,7 @@ func (v visit) tap(ctx context.Context, sel *tapv1.Selection) (*pageTap, error) 
 		"maxSize": {strconv.FormatUint(sel.GetMaxSize(), 10)},
 		"data":    {strconv.FormatBool(sel.GetData())},
 	}
-	answer, err := v.ask(ctx, http.MethodGet, "/v1/tap?"+query.Encode(), nil)
+	answer, err := v.request(ctx, http.MethodGet, "/v1/tap?"+query.Encode(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +177,7 @@ func (p *pageTap) Recv() (*tapv1.Samples, error) {
 		case field == "event" && value == "end":
 			p.end = true
 		case field == "data" && p.end:
-			return nil, errors.Join(said([]byte(value)), p.body.Close())
+			return nil, errors.Join(statusFromJSON([]byte(value)), p.body.Close())
 		case field == "data":
 			m := &tapv1.Samples{}
 			return p.read(m, (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal([]byte(value), m))

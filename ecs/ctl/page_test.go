@@ -25,7 +25,7 @@ import (
 // paged is a control with a page, and the links to it that are printed.
 func paged(t *testing.T) (links chan string, stop func()) {
 	t.Helper()
-	h := newHouse(t)
+	h := newFixture(t)
 	links = make(chan string, 10)
 	server, err := api.New(api.Config{
 		Backend:  h.fake,

@@ -34,7 +34,7 @@ func (e *usageError) Error() string {
 // parse reads words as a row of commands. The name of a command begins one; words behind it that are no name of a
 // command are its arguments: a value, name=value, the bare name of what is true or false, or a setting where the
 // command takes settings.
-func (b Book) parse(words []string) ([]step, error) {
+func (b Vocabulary) parse(words []string) ([]step, error) {
 	var steps []step
 	plan := false
 	for i := 0; i < len(words); {
@@ -60,16 +60,16 @@ func (b Book) parse(words []string) ([]step, error) {
 			if other, _ := b.command(words[i]); other != nil && !(c.GetName() == doHelp && len(s.Args) == 0) {
 				break
 			}
-			taken, err := b.take(&s, words[i])
+			assigned, err := b.assign(&s, words[i])
 			if err != nil {
 				return nil, err
 			}
-			if !taken {
+			if !assigned {
 				return nil, b.unknown(words[i], append(steps, s))
 			}
 		}
 		for _, a := range arguments(c, steers) {
-			if _, given := s.Args[a.GetName()]; a.GetRequired() && !given {
+			if _, present := s.Args[a.GetName()]; a.GetRequired() && !present {
 				return nil, &usageError{c.GetName(), fmt.Sprintf("needs %s: %s", a.GetName(), sentence(a.GetHelp()))}
 			}
 		}
@@ -90,7 +90,7 @@ func sentence(help string) string {
 }
 
 // unknown says what a word could have been.
-func (b Book) unknown(word string, before []step) error {
+func (b Vocabulary) unknown(word string, before []step) error {
 	near := config.Nearest(word, b.names())
 	if len(before) == 0 {
 		return &usageError{"", fmt.Sprintf("there is no command %q; the nearest one is %q", word, near)}
@@ -111,44 +111,44 @@ func (b Book) unknown(word string, before []step) error {
 	return &usageError{c.Command.GetName(), fmt.Sprintf("%s; %q is none of it, and no command%s", what, word, perhaps)}
 }
 
-// take puts a word where it belongs, and says whether it belongs here.
-func (b Book) take(s *step, word string) (bool, error) {
+// assign puts a word where it belongs, and says whether it belongs here.
+func (b Vocabulary) assign(s *step, word string) (bool, error) {
 	all := arguments(s.Command, s.Steers)
 	name, value, named := strings.Cut(word, "=")
 	for _, a := range all {
 		switch {
 		case a.GetName() != name:
 		case named:
-			return true, b.give(s, a, value)
+			return true, b.setArgument(s, a, value)
 		case a.GetType() == typeBool:
-			return true, b.give(s, a, "true")
+			return true, b.setArgument(s, a, "true")
 		}
 	}
 	for _, a := range all {
-		_, given := s.Args[a.GetName()]
+		_, present := s.Args[a.GetName()]
 		switch {
 		case a.GetType() == typeSettings && named && name != "":
-			return true, b.give(s, a, word)
-		case named || given || a.GetType() == typeBool || a.GetType() == typeSettings:
+			return true, b.setArgument(s, a, word)
+		case named || present || a.GetType() == typeBool || a.GetType() == typeSettings:
 		case b.fits(a, word):
-			return true, b.give(s, a, word)
+			return true, b.setArgument(s, a, word)
 		}
 	}
 	return false, nil
 }
 
-// give sets an argument. Settings are collected, a line each.
-func (b Book) give(s *step, a *ecsv1.Argument, value string) error {
-	was, given := s.Args[a.GetName()]
+// setArgument sets an argument. Settings are collected, a line each.
+func (b Vocabulary) setArgument(s *step, a *ecsv1.Argument, value string) error {
+	was, present := s.Args[a.GetName()]
 	switch {
-	case a.GetType() == typeSettings && given:
+	case a.GetType() == typeSettings && present:
 		value = was + "\n" + value
-	case given:
+	case present:
 		return &usageError{s.Command.GetName(), a.GetName() + " is given twice"}
 	case !b.fits(a, value):
 		return &usageError{s.Command.GetName(), fmt.Sprintf("%s: %q is not %s", a.GetName(), value, wants[a.GetType()])}
 	}
-	if state, is := b.state(value); is && a.GetType() == typeMoment {
+	if state, is := b.findState(value); is && a.GetType() == typeMoment {
 		value = state
 	}
 	s.Args[a.GetName()] = value
@@ -166,7 +166,7 @@ var wants = map[string]string{
 }
 
 // fits says whether a value can be that of an argument. Types that are not known here are text.
-func (b Book) fits(a *ecsv1.Argument, value string) bool {
+func (b Vocabulary) fits(a *ecsv1.Argument, value string) bool {
 	switch a.GetType() {
 	case typeBool:
 		return value == "true" || value == "false"
@@ -177,7 +177,7 @@ func (b Book) fits(a *ecsv1.Argument, value string) bool {
 		_, err := strconv.ParseUint(value, 10, 32)
 		return err == nil
 	case typeMoment:
-		_, is := b.state(value)
+		_, is := b.findState(value)
 		return is || value == momentEnd
 	case typeCommand:
 		c, _ := b.command(value)

@@ -16,9 +16,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// book is a partition with commands of every kind of argument.
-func book() Book {
-	return Book{
+// testVocabulary is a partition with commands of every kind of argument.
+func testVocabulary() Vocabulary {
+	return Vocabulary{
 		FSM: &ecsv1.FSM{
 			States: []string{"Offline", "NotReady", "Ready", "Running", "Paused", "Error", "Starting"},
 			Commands: []*ecsv1.CommandDescription{
@@ -29,7 +29,7 @@ func book() Book {
 				{Name: "start", Arguments: []*ecsv1.Argument{argument("remark", "string", "A remark."),
 					argument("scan", "string", "A scan.")}},
 				{Name: "stop", Arguments: []*ecsv1.Argument{argument("abandon", typeBool, "Drop what is under way.")}},
-				{Name: "exclude", Arguments: []*ecsv1.Argument{needed(argument("node", typeNode, "The node to take out."))}},
+				{Name: "exclude", Arguments: []*ecsv1.Argument{required(argument("node", typeNode, "The node to take out."))}},
 			},
 		},
 		Nodes: []string{"n0", "n1"},
@@ -100,7 +100,7 @@ func TestParse(t *testing.T) {
 		words, err := Split(line)
 		var steps []step
 		if err == nil {
-			steps, err = book().parse(words)
+			steps, err = testVocabulary().parse(words)
 		}
 		got := show(steps)
 		if err != nil {
@@ -113,10 +113,10 @@ func TestParse(t *testing.T) {
 }
 
 func TestWithoutControlOwnCommandsAreKnown(t *testing.T) {
-	if _, err := (Book{}).parse([]string{"status", "runs"}); err != nil {
+	if _, err := (Vocabulary{}).parse([]string{"status", "runs"}); err != nil {
 		t.Error(err)
 	}
-	if _, err := (Book{}).parse([]string{"start"}); err == nil {
+	if _, err := (Vocabulary{}).parse([]string{"start"}); err == nil {
 		t.Error("a command that nobody described is taken")
 	}
 }
@@ -174,7 +174,7 @@ func TestComplete(t *testing.T) {
 		if n := len(words); !strings.HasSuffix(line, " ") {
 			words, word = words[:n-1], words[n-1]
 		}
-		if got := strings.Join(book().Complete(words, word), " "); got != want {
+		if got := strings.Join(testVocabulary().Complete(words, word), " "); got != want {
 			t.Errorf("%q\n got %s\nwant %s", line, got, want)
 		}
 	}
@@ -195,7 +195,7 @@ func TestCompletedLines(t *testing.T) {
 		"exclude n0":  {"exclude n0 ", 0},
 		"wait 10s En": {"wait 10s En", 0},
 	} {
-		longer, choices := book().completed(line)
+		longer, choices := testVocabulary().completeLine(line)
 		if longer != want.longer || len(choices) != want.choices {
 			t.Errorf("%q: %q %q", line, longer, choices)
 		}
@@ -210,8 +210,8 @@ func FuzzParse(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
-		b := book()
-		longer, _ := b.completed(line)
+		b := testVocabulary()
+		longer, _ := b.completeLine(line)
 		if !strings.HasPrefix(longer, line) {
 			t.Errorf("%q is completed to %q", line, longer)
 		}
@@ -236,7 +236,7 @@ func FuzzParse(f *testing.F) {
 				}
 				again = append(again, name+"="+s.Args[name])
 			}
-			if text, given := s.Args["settings"]; given {
+			if text, present := s.Args["settings"]; present {
 				for _, one := range strings.Split(text, "\n") {
 					again = append(again, "settings="+one)
 				}

@@ -37,7 +37,7 @@ func (s *Session) sample(ctx context.Context, st *step) error {
 	if names := st.Args["counters"]; names != "" {
 		q.Counters = strings.Split(names, ",")
 	}
-	t := &sampled{out: bufio.NewWriter(s.cfg.Out)}
+	t := &sampleOutput{out: bufio.NewWriter(s.cfg.Out)}
 	switch {
 	case s.cfg.JSON:
 		t.each = t.object
@@ -50,32 +50,32 @@ func (s *Session) sample(ctx context.Context, st *step) error {
 	for err == nil {
 		var m *samplev1.Samples
 		if m, err = in.Recv(); err == nil {
-			if err := t.take(m); err != nil {
+			if err := t.receive(m); err != nil {
 				return err
 			}
 		}
 	}
 	if !errors.Is(err, io.EOF) && ctx.Err() == nil && status.Code(err) != codes.Canceled {
-		return judge(doSample, s.cfg.Address, err)
+		return errorOf(doSample, s.cfg.Address, err)
 	}
-	if err := t.sum(); err != nil {
+	if err := t.writeSummary(); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.cfg.Err, "%d samples of run %d; %d were not taken when they were due, %d were thrown away unread\n", t.n,
-		t.run, t.late, t.missed)
+		t.run, t.late, t.overwritten)
 	return nil
 }
 
-// sampled is what has come.
-type sampled struct {
+// sampleOutput is what has come.
+type sampleOutput struct {
 	out  *bufio.Writer
 	each func(at int64, values []uint64) error
 
-	columns      []*samplev1.Column
-	names        []string
-	n            int
-	run          uint32
-	missed, late uint64
+	columns           []*samplev1.Column
+	names             []string
+	n                 int
+	run               uint32
+	overwritten, late uint64
 
 	// of a summary
 	firstAt, lastAt int64
@@ -83,7 +83,7 @@ type sampled struct {
 	most            []float64 // a second, between two samples; of levels, the largest
 }
 
-func (t *sampled) take(m *samplev1.Samples) error {
+func (t *sampleOutput) receive(m *samplev1.Samples) error {
 	if t.columns == nil {
 		t.columns, t.run = m.GetColumns(), m.GetRun()
 		for _, c := range t.columns {
@@ -94,7 +94,7 @@ func (t *sampled) take(m *samplev1.Samples) error {
 			t.names = append(t.names, plain(name))
 		}
 	}
-	t.missed, t.late = m.GetMissed(), m.GetLate()
+	t.overwritten, t.late = m.GetMissed(), m.GetLate()
 	width := len(t.columns)
 	if width == 0 || len(m.GetValues()) != width*len(m.GetAtUs()) {
 		return &Error{Command: doSample, Code: codeFault, Why: fmt.Sprintf(
@@ -110,7 +110,7 @@ func (t *sampled) take(m *samplev1.Samples) error {
 }
 
 // line writes a sample as CSV, behind a line of names.
-func (t *sampled) line(at int64, values []uint64) error {
+func (t *sampleOutput) line(at int64, values []uint64) error {
 	w := csv.NewWriter(t.out)
 	if t.n == 0 {
 		if err := w.Write(append([]string{"at_us"}, t.names...)); err != nil {
@@ -129,7 +129,7 @@ func (t *sampled) line(at int64, values []uint64) error {
 }
 
 // object writes a sample as JSON.
-func (t *sampled) object(at int64, values []uint64) error {
+func (t *sampleOutput) object(at int64, values []uint64) error {
 	o := map[string]any{"at_us": at}
 	for i, v := range values {
 		o[t.names[i]] = v
@@ -142,7 +142,7 @@ func (t *sampled) object(at int64, values []uint64) error {
 }
 
 // add takes a sample into the summary.
-func (t *sampled) add(at int64, values []uint64) error {
+func (t *sampleOutput) add(at int64, values []uint64) error {
 	if t.n == 0 {
 		t.firstAt, t.first = at, append([]uint64(nil), values...)
 		t.last, t.most = append([]uint64(nil), values...), make([]float64, len(values))
@@ -160,8 +160,8 @@ func (t *sampled) add(at int64, values []uint64) error {
 	return nil
 }
 
-// sum writes the summary.
-func (t *sampled) sum() error {
+// writeSummary writes the summary.
+func (t *sampleOutput) writeSummary() error {
 	if t.first == nil {
 		return t.out.Flush()
 	}

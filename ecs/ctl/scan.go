@@ -14,8 +14,8 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// errBed refuses a list that says where its runs are.
-var errBed = errors.New(
+// errTestbed refuses a list that says where its runs are.
+var errTestbed = errors.New(
 	"the runs of a scan are on the nodes of the partition: leave out testbed and control, or use ringlet bench sweep")
 
 // scan runs a list of configurations: a sweep whose runs are the partition's. It begins and ends with a partition that
@@ -24,7 +24,7 @@ func (s *Session) scan(ctx context.Context, st *step) error {
 	file := st.Args["file"]
 	list, err := sweep.Load(file, func(args []string) (sweep.Ground, error) {
 		if args[0] != "run" {
-			return sweep.Ground{}, errBed
+			return sweep.Ground{}, errTestbed
 		}
 		return sweep.Ground{}, nil // each node is a host; what its port can do only it knows
 	})
@@ -35,14 +35,14 @@ func (s *Session) scan(ctx context.Context, st *step) error {
 	if err := s.checkAll(ctx, list); err != nil {
 		return err
 	}
-	if err := s.clear(ctx, false); err != nil {
+	if err := s.unload(ctx, false); err != nil {
 		return err
 	}
 	dir := st.Args["out"]
 	if dir == "" {
 		dir = "scan-" + strings.ReplaceAll(list.Name, " ", "-")
 	}
-	of := scanning{s: s, name: list.Name}
+	of := scanRunner{s: s, name: list.Name}
 	sum, err := sweep.Run(ctx, list, sweep.Config{
 		Dir:      dir,
 		Resume:   st.Args["resume"] == "true",
@@ -59,7 +59,7 @@ func (s *Session) scan(ctx context.Context, st *step) error {
 	case err != nil:
 		return err
 	}
-	if err := s.summed(sum); err != nil {
+	if err := s.writeSummary(sum); err != nil {
 		return err
 	}
 	switch {
@@ -77,8 +77,8 @@ func (s *Session) scan(ctx context.Context, st *step) error {
 	return nil
 }
 
-// summed writes what the runs came to.
-func (s *Session) summed(sum *sweep.Summary) error {
+// writeSummary writes what the runs came to.
+func (s *Session) writeSummary(sum *sweep.Summary) error {
 	if s.cfg.JSON {
 		_, err := fmt.Fprintf(s.cfg.Out, "{\"directory\":%q,\"runs\":%d,\"failed\":%d,\"of\":%d}\n", sum.Dir, sum.Runs,
 			sum.Failed, sum.Of)
@@ -109,7 +109,7 @@ func (s *Session) checkAll(ctx context.Context, list *sweep.Sweep) error {
 		r, err := s.client.CheckConfiguration(ctx,
 			&ecsv1.CheckConfigurationRequest{Configuration: string(c.Config.Effective())})
 		if err != nil {
-			return judge(doScan, s.cfg.Address, err)
+			return errorOf(doScan, s.cfg.Address, err)
 		}
 		if !r.GetOk() {
 			return &Error{
@@ -123,23 +123,23 @@ func (s *Session) checkAll(ctx context.Context, list *sweep.Sweep) error {
 	return nil
 }
 
-// scanning makes the runs of one scan.
-type scanning struct {
+// scanRunner makes the runs of one scan.
+type scanRunner struct {
 	s    *Session
 	name string
 }
 
 const (
-	// drain is how much longer than its duration a run may take to end by itself, before it is stopped.
-	drain = 30 * time.Second
-	// clearing is how long it may take to bring an interrupted run to an end.
-	clearing = time.Minute
+	// endGrace is how much longer than its duration a run may take to end by itself, before it is stopped.
+	endGrace = 30 * time.Second
+	// unloadTimeout is how long it may take to bring an interrupted run to an end.
+	unloadTimeout = time.Minute
 )
 
 // run makes one, and leaves the partition without a configuration, however it goes.
-func (sc *scanning) run(ctx context.Context, t sweep.Turn) (report []byte, err error) {
+func (sc *scanRunner) run(ctx context.Context, t sweep.Turn) (report []byte, err error) {
 	defer func() {
-		err = errors.Join(err, sc.s.clear(context.WithoutCancel(ctx), true))
+		err = errors.Join(err, sc.s.unload(context.WithoutCancel(ctx), true))
 	}()
 	number, err := sc.begin(ctx, t)
 	if err != nil {
@@ -147,16 +147,16 @@ func (sc *scanning) run(ctx context.Context, t sweep.Turn) (report []byte, err e
 	}
 	limit := t.Cell.Config.Duration
 	if limit > 0 { // else its events or its input end it
-		limit += drain
+		limit += endGrace
 	}
-	w := waiting{until: momentEnd, run: number, quiet: true}
+	w := waitCondition{until: momentEnd, run: number, quiet: true}
 	if err := sc.s.waitFor(ctx, w, limit); err != nil && Code(err) != codeNotGood {
 		return nil, err
 	}
 	rec, err := sc.s.client.GetRun(ctx, &ecsv1.GetRunRequest{Number: number})
 	switch {
 	case err != nil:
-		return nil, judge(doScan, sc.s.cfg.Address, err)
+		return nil, errorOf(doScan, sc.s.cfg.Address, err)
 	case rec.GetVerdict() != ecsv1.Verdict_VERDICT_GOOD:
 		return nil, errors.New(verdictLine(rec))
 	}
@@ -164,13 +164,13 @@ func (sc *scanning) run(ctx context.Context, t sweep.Turn) (report []byte, err e
 }
 
 // begin takes the partition to Running, and returns the number of the run.
-func (sc *scanning) begin(ctx context.Context, t sweep.Turn) (uint32, error) {
-	book, err := sc.s.Book(ctx)
+func (sc *scanRunner) begin(ctx context.Context, t sweep.Turn) (uint32, error) {
+	vocab, err := sc.s.LoadVocabulary(ctx)
 	if err != nil {
 		return 0, err
 	}
 	for _, name := range []string{"load", "configure", "start"} {
-		c, _ := book.command(name)
+		c, _ := vocab.command(name)
 		if c == nil {
 			return 0, &Error{Command: doScan, Code: codeFault, Why: "the control has no command " + name}
 		}
@@ -185,11 +185,11 @@ func (sc *scanning) begin(ctx context.Context, t sweep.Turn) (uint32, error) {
 				args[a.GetName()] = sc.remark(t)
 			}
 		}
-		limited, cancel := context.WithTimeout(ctx, c.GetTimeout().AsDuration()+commandTime)
+		limited, cancel := context.WithTimeout(ctx, c.GetTimeout().AsDuration()+commandGrace)
 		resp, err := sc.s.client.Command(limited, &ecsv1.CommandRequest{Command: name, Arguments: args})
 		cancel()
 		if err != nil {
-			return 0, judge(name, sc.s.cfg.Address, err)
+			return 0, errorOf(name, sc.s.cfg.Address, err)
 		}
 		if name == "start" {
 			return resp.GetRun(), nil
@@ -199,7 +199,7 @@ func (sc *scanning) begin(ctx context.Context, t sweep.Turn) (uint32, error) {
 }
 
 // remark says which run of its scan one is.
-func (sc *scanning) remark(t sweep.Turn) string {
+func (sc *scanRunner) remark(t sweep.Turn) string {
 	var words []string
 	if t.Cell.Series != sc.name || len(t.Cell.Varied) == 0 {
 		words = append(words, t.Cell.Series)
@@ -210,18 +210,18 @@ func (sc *scanning) remark(t sweep.Turn) string {
 	return fmt.Sprintf("%s, round %d", strings.Join(words, " "), t.Round)
 }
 
-// down are the commands that lead to a partition without a configuration, in the order in which they do.
-var down = []fsm.Command{fsm.Stop, fsm.Reset, fsm.Recover, fsm.Unload}
+// unloadCommands are the commands that lead to a partition without a configuration, in the order in which they do.
+var unloadCommands = []fsm.Command{fsm.Stop, fsm.Reset, fsm.Recover, fsm.Unload}
 
-// settle is how often a partition is looked at that is on its way from one state to another.
-const settle = 50 * time.Millisecond
+// stablePollInterval is how often a partition is looked at that is on its way from one state to another.
+const stablePollInterval = 50 * time.Millisecond
 
-// settled is the partition once it is not on its way.
-func (s *Session) settled(ctx context.Context) (*ecsv1.PartitionStatus, fsm.State, error) {
+// awaitStable is the partition once it is not on its way.
+func (s *Session) awaitStable(ctx context.Context) (*ecsv1.PartitionStatus, fsm.State, error) {
 	for {
 		st, err := s.client.GetStatus(ctx, &ecsv1.GetStatusRequest{})
 		if err != nil {
-			return nil, 0, judge(doScan, s.cfg.Address, err)
+			return nil, 0, errorOf(doScan, s.cfg.Address, err)
 		}
 		state, err := fsm.ParseState(cmp.Or(st.GetRoot().GetInBetween(), st.GetRoot().GetState()))
 		switch {
@@ -243,17 +243,17 @@ func (s *Session) settled(ctx context.Context) (*ecsv1.PartitionStatus, fsm.Stat
 				Why:     fmt.Sprintf("the partition stays in %v", state),
 				Err:     ctx.Err(),
 			}
-		case <-time.After(settle):
+		case <-time.After(stablePollInterval):
 		}
 	}
 }
 
-// clear brings the partition to where load can begin. Unless the run is ours, none is ended for it.
-func (s *Session) clear(ctx context.Context, ours bool) error {
-	ctx, cancel := context.WithTimeout(ctx, clearing)
+// unload brings the partition to where load can begin. Unless the run is ours, none is ended for it.
+func (s *Session) unload(ctx context.Context, ours bool) error {
+	ctx, cancel := context.WithTimeout(ctx, unloadTimeout)
 	defer cancel()
-	for _, c := range down {
-		st, state, err := s.settled(ctx)
+	for _, c := range unloadCommands {
+		st, state, err := s.awaitStable(ctx)
 		switch {
 		case err != nil:
 			return err
@@ -264,10 +264,10 @@ func (s *Session) clear(ctx context.Context, ours bool) error {
 				Why: fmt.Sprintf("the partition is in %v, run %d: a scan ends no run of others; stop it first", state, st.GetRun())}
 		}
 		if _, err := s.client.Command(ctx, &ecsv1.CommandRequest{Command: c.String()}); err != nil {
-			return judge(c.String(), s.cfg.Address, err)
+			return errorOf(c.String(), s.cfg.Address, err)
 		}
 	}
-	_, state, err := s.settled(ctx)
+	_, state, err := s.awaitStable(ctx)
 	if err == nil && state != fsm.Offline {
 		err = &Error{Command: doScan, Code: codePrecondition,
 			Why: fmt.Sprintf("the partition is in %v and cannot be brought to where load can begin", state)}

@@ -14,7 +14,7 @@ import (
 )
 
 func TestScan(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "scan.yaml")
 	text := "name: packings\nrepeat: 2\nfixed: {nodes: 2, duration: 1h}\nvary: {packing: [100, 200]}\n"
@@ -76,7 +76,7 @@ func TestScan(t *testing.T) {
 }
 
 func TestAScanEndsNoRunOfOthers(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.do("load configure start")
 	dir := t.TempDir()
 	good, bad := filepath.Join(dir, "good.yaml"), filepath.Join(dir, "bad.yaml")

@@ -36,11 +36,11 @@ type Config struct {
 const controlName = "control"
 
 const (
-	// askTime is more than a question takes that waits for nothing.
-	askTime = 10 * time.Second
-	// commandTime is how much longer than its own time-out a command may take: the control tells of what it finished by
+	// requestTimeout is more than a question takes that waits for nothing.
+	requestTimeout = 10 * time.Second
+	// commandGrace is how much longer than its own time-out a command may take: the control tells of what it finished by
 	// force.
-	commandTime = 30 * time.Second
+	commandGrace = 30 * time.Second
 	// maxAnswer: the record of a run holds the counters of every node.
 	maxAnswer = 64 << 20
 )
@@ -66,19 +66,19 @@ func Dial(cfg Config) (*Session, error) {
 // Close ends it.
 func (s *Session) Close() error { return s.conn.Close() }
 
-// Book asks what words can mean.
-func (s *Session) Book(ctx context.Context) (Book, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
+// LoadVocabulary asks what words can mean.
+func (s *Session) LoadVocabulary(ctx context.Context) (Vocabulary, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	fsm, err := s.client.DescribeFSM(ctx, &ecsv1.DescribeFSMRequest{})
 	if err != nil {
-		return Book{}, judge("", s.cfg.Address, err)
+		return Vocabulary{}, errorOf("", s.cfg.Address, err)
 	}
 	st, err := s.client.GetStatus(ctx, &ecsv1.GetStatusRequest{})
 	if err != nil {
-		return Book{}, judge("", s.cfg.Address, err)
+		return Vocabulary{}, errorOf("", s.cfg.Address, err)
 	}
-	b := Book{FSM: fsm, where: stateOf(st.GetRoot())}
+	b := Vocabulary{FSM: fsm, state: stateOf(st.GetRoot())}
 	for _, c := range st.GetRoot().GetChildren() {
 		if c.GetKind() == "node" {
 			b.Nodes = append(b.Nodes, c.GetName())
@@ -89,39 +89,39 @@ func (s *Session) Book(ctx context.Context) (Book, error) {
 
 // Batch carries a row of commands out, up to the first that fails.
 func (s *Session) Batch(ctx context.Context, words []string) error {
-	book, err := s.Book(ctx)
+	vocab, err := s.LoadVocabulary(ctx)
 	if err != nil {
-		if AsksHelp(words) {
+		if IsHelp(words) {
 			return HelpWithout(s.cfg.Out, s.cfg.Err, err, words)
 		}
 		return err
 	}
-	steps, err := book.parse(words)
+	steps, err := vocab.parse(words)
 	if err != nil {
 		return err
 	}
 	if len(steps) == 0 {
 		return &usageError{"", "no command is given"}
 	}
-	return s.perform(ctx, book, steps)
+	return s.perform(ctx, vocab, steps)
 }
 
-// AsksHelp says whether the words begin by asking for help, which needs neither a control nor a certificate.
-func AsksHelp(words []string) bool { return len(words) > 0 && words[0] == doHelp }
+// IsHelp says whether the words begin by asking for help, which needs neither a control nor a certificate.
+func IsHelp(words []string) bool { return len(words) > 0 && words[0] == doHelp }
 
 // HelpWithout is the help that is known here where no control can be asked, for the reason why.
 func HelpWithout(out, errs io.Writer, why error, words []string) error {
-	var known Book
+	var vocab Vocabulary
 	about := ""
 	if len(words) > 1 {
-		if c, _ := known.command(words[1]); c != nil {
+		if c, _ := vocab.command(words[1]); c != nil {
 			about = words[1]
 		}
 	}
 	if about == "" {
 		fmt.Fprintf(errs, "%v\nthese commands are known without a control; a control that answers tells the others:\n", why)
 	}
-	return writeHelp(out, known, about)
+	return writeHelp(out, vocab, about)
 }
 
 // Script carries out lines that come from elsewhere than a terminal, up to the first command that fails.
@@ -146,14 +146,14 @@ func (s *Session) Script(ctx context.Context, in io.Reader) error {
 }
 
 // perform carries steps out. What they need from files is read before the first begins.
-func (s *Session) perform(ctx context.Context, book Book, steps []step) error {
+func (s *Session) perform(ctx context.Context, vocab Vocabulary, steps []step) error {
 	for i := range steps {
-		if err := s.fetch(&steps[i]); err != nil {
+		if err := s.readFiles(&steps[i]); err != nil {
 			return err
 		}
 	}
 	for i := range steps {
-		if err := s.step(ctx, book, &steps[i]); err != nil {
+		if err := s.performStep(ctx, vocab, &steps[i]); err != nil {
 			return err
 		}
 	}
@@ -163,14 +163,14 @@ func (s *Session) perform(ctx context.Context, book Book, steps []step) error {
 // maxConfiguration is more than the control takes.
 const maxConfiguration = 1 << 20
 
-// fetch puts the text of a file in the place of its name.
-func (s *Session) fetch(st *step) error {
+// readFiles puts the text of a file in the place of its name.
+func (s *Session) readFiles(st *step) error {
 	if st.Command.GetName() == doWait && !st.Steers && len(st.Args) == 0 {
 		return &usageError{doWait, "needs a time, a state, or end"}
 	}
 	for _, a := range st.Command.GetArguments() {
-		name, given := st.Args[a.GetName()]
-		if a.GetType() != typeYAML || !given {
+		name, present := st.Args[a.GetName()]
+		if a.GetType() != typeYAML || !present {
 			continue
 		}
 		in, from := s.cfg.In, "standard input"
@@ -195,15 +195,15 @@ func (s *Session) fetch(st *step) error {
 	return nil
 }
 
-// step carries one out.
-func (s *Session) step(ctx context.Context, book Book, st *step) error {
+// performStep carries one out.
+func (s *Session) performStep(ctx context.Context, vocab Vocabulary, st *step) error {
 	name := st.Command.GetName()
 	if st.Steers {
-		return s.steer(ctx, st)
+		return s.sendCommand(ctx, st)
 	}
 	switch name {
 	case doHelp:
-		return writeHelp(s.cfg.Out, book, st.Args["about"])
+		return writeHelp(s.cfg.Out, vocab, st.Args["about"])
 	case doWait:
 		return s.wait(ctx, st)
 	case doWatch:
@@ -218,14 +218,14 @@ func (s *Session) step(ctx context.Context, book Book, st *step) error {
 	case doSample:
 		return s.sample(ctx, st)
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTime)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	msg, write, err := s.ask(ctx, st)
+	msg, write, err := s.request(ctx, st)
 	if err != nil {
-		return judge(name, s.cfg.Address, err)
+		return errorOf(name, s.cfg.Address, err)
 	}
 	if s.cfg.JSON {
-		err = s.emit(msg)
+		err = s.writeJSON(msg)
 	} else {
 		err = write(s.cfg.Out)
 	}
@@ -235,8 +235,8 @@ func (s *Session) step(ctx context.Context, book Book, st *step) error {
 	return err
 }
 
-// ask carries out what is one question and one answer, and knows how the answer is written for people.
-func (s *Session) ask(ctx context.Context, st *step) (msg proto.Message, write func(io.Writer) error, err error) {
+// request carries out what is one question and one answer, and knows how the answer is written for people.
+func (s *Session) request(ctx context.Context, st *step) (msg proto.Message, write func(io.Writer) error, err error) {
 	switch st.Command.GetName() {
 	case doStatus:
 		r, err := s.client.GetStatus(ctx, &ecsv1.GetStatusRequest{})
@@ -275,17 +275,17 @@ func lines(text string) []string {
 	return strings.Split(text, "\n")
 }
 
-// steer gives a command to the control, or has it planned.
-func (s *Session) steer(ctx context.Context, st *step) error {
+// sendCommand gives a command to the control, or has it planned.
+func (s *Session) sendCommand(ctx context.Context, st *step) error {
 	name := st.Command.GetName()
 	req := &ecsv1.CommandRequest{Command: name, Arguments: st.Args}
-	if !takes(st.Command, noWait.GetName()) {
+	if !hasArgument(st.Command, noWait.GetName()) {
 		req.NoWait = st.Args[noWait.GetName()] == "true"
 		delete(req.Arguments, noWait.GetName())
 	}
-	limit := askTime
+	limit := requestTimeout
 	if !st.Plan && !req.GetNoWait() {
-		limit = st.Command.GetTimeout().AsDuration() + commandTime
+		limit = st.Command.GetTimeout().AsDuration() + commandGrace
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -293,9 +293,9 @@ func (s *Session) steer(ctx context.Context, st *step) error {
 		plan, err := s.client.Plan(ctx, req)
 		switch {
 		case err != nil:
-			return judge(doPlan, s.cfg.Address, err)
+			return errorOf(doPlan, s.cfg.Address, err)
 		case s.cfg.JSON:
-			err = s.emit(plan)
+			err = s.writeJSON(plan)
 		default:
 			err = writePlan(s.cfg.Out, name, plan)
 		}
@@ -307,14 +307,14 @@ func (s *Session) steer(ctx context.Context, st *step) error {
 	resp, err := s.client.Command(ctx, req)
 	switch {
 	case err != nil:
-		return judge(name, s.cfg.Address, err)
+		return errorOf(name, s.cfg.Address, err)
 	case s.cfg.JSON:
-		return s.emit(resp)
+		return s.writeJSON(resp)
 	}
 	return writeResponse(s.cfg.Out, name, resp)
 }
 
-func takes(c *ecsv1.CommandDescription, argument string) bool {
+func hasArgument(c *ecsv1.CommandDescription, argument string) bool {
 	for _, a := range c.GetArguments() {
 		if a.GetName() == argument {
 			return true
@@ -323,8 +323,8 @@ func takes(c *ecsv1.CommandDescription, argument string) bool {
 	return false
 }
 
-// emit writes a message as one line of JSON. Fields that are zero are written too, so that programs find them.
-func (s *Session) emit(m proto.Message) error {
+// writeJSON writes a message as one line of JSON. Fields that are zero are written too, so that programs find them.
+func (s *Session) writeJSON(m proto.Message) error {
 	text, err := protojson.MarshalOptions{EmitUnpopulated: true}.Marshal(m)
 	if err != nil {
 		return err
@@ -338,8 +338,8 @@ func (s *Session) emit(m proto.Message) error {
 	return err
 }
 
-// Complain writes an error: a sentence, or an object where programs read.
-func Complain(w io.Writer, asJSON bool, err error) {
+// WriteError writes an error: a sentence, or an object where programs read.
+func WriteError(w io.Writer, asJSON bool, err error) {
 	if !asJSON {
 		fmt.Fprintf(w, "ringlet: %v\n", err)
 		return
@@ -349,9 +349,9 @@ func Complain(w io.Writer, asJSON bool, err error) {
 		Error string   `json:"error"`
 		More  []string `json:"details,omitempty"`
 	}{Code: Code(err), Error: err.Error()}
-	var known *Error
-	if errors.As(err, &known) {
-		why.More = known.More
+	var ctlErr *Error
+	if errors.As(err, &ctlErr) {
+		why.More = ctlErr.More
 	}
 	text, _ := json.Marshal(why) // of texts and a number: it cannot fail
 	fmt.Fprintf(w, "%s\n", text)

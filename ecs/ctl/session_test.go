@@ -24,8 +24,8 @@ import (
 	"ringlet/testkit/transcript"
 )
 
-// house is a control over a made-up partition.
-type house struct {
+// fixture is a control over a made-up partition.
+type fixture struct {
 	t    *testing.T
 	fake *apitest.Fake
 	ca   *certs.CA
@@ -34,13 +34,13 @@ type house struct {
 	stop func()
 }
 
-func newHouse(t *testing.T) *house {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	ca, err := certs.NewCA(0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{
+	h := &fixture{
 		t:    t,
 		fake: apitest.New(apitest.Options{Nodes: 2, Past: true}),
 		ca:   ca,
@@ -52,8 +52,8 @@ func newHouse(t *testing.T) *house {
 	return h
 }
 
-// serve opens the door, the same as before if there was one.
-func (h *house) serve() {
+// serve opens the API, at the same address as before if there was one.
+func (h *fixture) serve() {
 	h.t.Helper()
 	server, err := api.New(api.Config{
 		Backend:  h.fake,
@@ -79,7 +79,7 @@ func (h *house) serve() {
 	h.t.Cleanup(h.stop)
 }
 
-func (h *house) issue(name string, role certs.Role) *certs.Identity {
+func (h *fixture) issue(name string, role certs.Role) *certs.Identity {
 	h.t.Helper()
 	id, err := h.ca.Issue(name, []string{"127.0.0.1"}, role, 0)
 	if err != nil {
@@ -93,7 +93,7 @@ var users = map[string]certs.Role{"vera": certs.RoleViewer, "alice": certs.RoleO
 	"ada": certs.RoleAdmin}
 
 // session of a user; out takes what it writes and what goes wrong.
-func (h *house) session(user string, out io.Writer, change ...func(*Config)) *Session {
+func (h *fixture) session(user string, out io.Writer, change ...func(*Config)) *Session {
 	h.t.Helper()
 	cfg := Config{
 		Address:  h.addr,
@@ -115,7 +115,7 @@ func (h *house) session(user string, out io.Writer, change ...func(*Config)) *Se
 }
 
 // do gives commands as alice, which must go well.
-func (h *house) do(line string) string {
+func (h *fixture) do(line string) string {
 	h.t.Helper()
 	var out bytes.Buffer
 	if err := h.session("alice", &out).Batch(h.t.Context(), mustSplit(h.t, line)); err != nil {
@@ -135,7 +135,7 @@ func mustSplit(t *testing.T, line string) []string {
 
 // A whole shift, by everybody: what is written, and the code with which each line ends.
 func TestAShift(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	golden, err := filepath.Abs("testdata/shift.txt")
 	if err != nil {
 		t.Fatal(err)
@@ -197,7 +197,7 @@ vera sample n1 2h
 		fmt.Fprintf(&all, "$ %s\n", strings.TrimSpace(line))
 		err = s.Batch(t.Context(), words)
 		if err != nil {
-			Complain(&all, asJSON, err)
+			WriteError(&all, asJSON, err)
 		}
 		fmt.Fprintf(&all, "= %d\n\n", Code(err))
 	}
@@ -207,8 +207,8 @@ vera sample n1 2h
 }
 
 func TestNobodyElseIsSpokenWith(t *testing.T) {
-	h := newHouse(t)
-	another := newHouse(t)
+	h := newFixture(t)
+	another := newFixture(t)
 	cut, err := net.Listen("tcp", "127.0.0.1:0") // as a forwarded port does when the pod behind it has no listener
 	if err != nil {
 		t.Fatal(err)
@@ -244,34 +244,34 @@ func TestNobodyElseIsSpokenWith(t *testing.T) {
 	}
 }
 
-// waits runs a wait, and tells how it ended.
-func (h *house) waits(ctx context.Context, line string) <-chan error {
+// startWait runs a wait, and tells how it ended.
+func (h *fixture) startWait(ctx context.Context, line string) <-chan error {
 	h.t.Helper()
-	return h.waitsTelling(ctx, line, io.Discard)
+	return h.startWaitTo(ctx, line, io.Discard)
 }
 
-// waitsTelling begins when it is known what the words mean: from then on it is a wait.
-func (h *house) waitsTelling(ctx context.Context, line string, told io.Writer) <-chan error {
+// startWaitTo begins when it is known what the words mean: from then on it is a wait.
+func (h *fixture) startWaitTo(ctx context.Context, line string, log io.Writer) <-chan error {
 	h.t.Helper()
-	s := h.session("alice", told)
-	book, err := s.Book(h.t.Context())
+	s := h.session("alice", log)
+	vocab, err := s.LoadVocabulary(h.t.Context())
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	steps, err := book.parse(mustSplit(h.t, line))
+	steps, err := vocab.parse(mustSplit(h.t, line))
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	out := make(chan error, 1)
-	go func() { out <- s.perform(ctx, book, steps) }()
+	go func() { out <- s.perform(ctx, vocab, steps) }()
 	return out
 }
 
 func TestWaits(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.do("load configure start")
-	end, running, long := h.waits(t.Context(), "wait end"), h.waits(t.Context(), "wait Ready"),
-		h.waits(t.Context(), "wait 1h")
+	end, running, long := h.startWait(t.Context(), "wait end"), h.startWait(t.Context(), "wait Ready"),
+		h.startWait(t.Context(), "wait 1h")
 	h.fake.Lose("n1")
 	if err := patiently.Receive(t, end); Code(err) != codeNotGood || !strings.Contains(err.Error(), "run 7 is ABORTED") {
 		t.Errorf("code %d: %v", Code(err), err)
@@ -283,17 +283,17 @@ func TestWaits(t *testing.T) {
 		}
 	}
 	h.do("recover wait NotReady 1m wait 1ms")
-	if err := patiently.Receive(t, h.waits(t.Context(), "wait Running 1ms")); Code(err) != codeFault ||
+	if err := patiently.Receive(t, h.startWait(t.Context(), "wait Running 1ms")); Code(err) != codeFault ||
 		!strings.Contains(err.Error(), "after 1ms the partition is not in Running: it is in NotReady") {
 		t.Errorf("code %d: %v", Code(err), err)
 	}
 }
 
 func TestAnInterruptedWaitEndsNoRun(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.do("load configure start")
 	ctx, cancel := context.WithCancel(t.Context())
-	end := h.waits(ctx, "wait end stop")
+	end := h.startWait(ctx, "wait end stop")
 	cancel()
 	if err := patiently.Receive(t, end); Code(err) != codeFault || !errors.Is(err, context.Canceled) ||
 		!strings.Contains(err.Error(), "ringlet ctl stop ends it") {
@@ -306,13 +306,13 @@ func TestAnInterruptedWaitEndsNoRun(t *testing.T) {
 
 // A control that goes away while its run is waited for is waited for as well.
 func TestAWaitOutlivesTheControl(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.do("load configure start")
-	told := &tellTale{seen: make(chan struct{}), what: "waiting for it to come back"}
-	end := h.waitsTelling(t.Context(), "wait end", told)
+	log := &outputWatch{seen: make(chan struct{}), what: "waiting for it to come back"}
+	end := h.startWaitTo(t.Context(), "wait end", log)
 	h.stop()
 	select {
-	case <-told.seen:
+	case <-log.seen:
 	case err := <-end:
 		t.Fatalf("it was not waited for: %v", err)
 	case <-time.After(patiently.Long):
@@ -325,8 +325,8 @@ func TestAWaitOutlivesTheControl(t *testing.T) {
 	}
 }
 
-// tellTale closes seen when something has been written.
-type tellTale struct {
+// outputWatch closes seen when something has been written.
+type outputWatch struct {
 	mu   sync.Mutex
 	all  strings.Builder
 	what string
@@ -334,7 +334,7 @@ type tellTale struct {
 	once sync.Once
 }
 
-func (w *tellTale) Write(p []byte) (int, error) {
+func (w *outputWatch) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.all.Write(p)
@@ -344,14 +344,14 @@ func (w *tellTale) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (w *tellTale) String() string {
+func (w *outputWatch) String() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.all.String()
 }
 
 func TestStreamsAreLinesOfJSON(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	for _, line := range []string{"load configure wait 1ms", "logs 200ms", "watch 200ms", "watch events 200ms"} {
 		var out bytes.Buffer
 		if err := h.session("alice", &out, func(c *Config) { c.JSON = true }).Batch(t.Context(),
@@ -370,7 +370,7 @@ func TestStreamsAreLinesOfJSON(t *testing.T) {
 }
 
 func TestAScriptEndsWithItsFirstFailure(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	var out bytes.Buffer
 	err := h.session("alice", &out).Script(t.Context(), strings.NewReader("# a shift\n\nload configure\nresume\nunload\n"))
 	if Code(err) != codePrecondition || !strings.HasPrefix(err.Error(), "line 4: resume: ") ||
@@ -387,7 +387,7 @@ func TestAScriptEndsWithItsFirstFailure(t *testing.T) {
 }
 
 func TestConfigurationFromStandardInput(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	var out bytes.Buffer
 	s := h.session("alice", &out, func(c *Config) { c.In = strings.NewReader("packing: 7\n") })
 	if err := s.Batch(t.Context(), mustSplit(t, "load -")); err != nil {

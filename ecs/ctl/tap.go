@@ -43,7 +43,7 @@ func (s *Session) Tap(ctx context.Context, opts TapOptions) error {
 func TapPage(ctx context.Context, cfg Config, link string, opts TapOptions) error {
 	s := &Session{cfg: cfg}
 	return s.tap(ctx, opts, func(ctx context.Context, sel *tapv1.Selection) (samples, error) {
-		v, err := enter(ctx, link)
+		v, err := openPageSession(ctx, link)
 		if err != nil {
 			return nil, err
 		}
@@ -83,7 +83,7 @@ func (s *Session) tap(
 	if errors.As(err, &refused) {
 		return err
 	}
-	t := tapped{opts: opts, out: bufio.NewWriterSize(s.cfg.Out, 1<<16), err: s.cfg.Err}
+	t := tapOutput{opts: opts, out: bufio.NewWriterSize(s.cfg.Out, 1<<16), err: s.cfg.Err}
 	err = follow(ctx, s, doTap, in, err, t.write)
 	switch {
 	case errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrClosedPipe):
@@ -92,7 +92,7 @@ func (s *Session) tap(
 		err = nil
 	}
 	if t.last != nil {
-		t.sum()
+		t.writeSummary()
 	}
 	return err
 }
@@ -100,8 +100,8 @@ func (s *Session) tap(
 // errEnough ends a stream of which as much was seen as was asked for.
 var errEnough = errors.New("enough")
 
-// tapped is what a tap has written.
-type tapped struct {
+// tapOutput is what a tap has written.
+type tapOutput struct {
 	opts TapOptions
 	out  *bufio.Writer
 	err  io.Writer
@@ -115,7 +115,7 @@ type tapped struct {
 }
 
 // write writes a message.
-func (t *tapped) write(m *tapv1.Samples) (err error) {
+func (t *tapOutput) write(m *tapv1.Samples) (err error) {
 	if t.last == nil && m.GetBuilders() == 0 && len(m.GetProblems()) == 0 {
 		fmt.Fprintln(t.err, "ringlet: no builder unit is there yet: waiting for one")
 	}
@@ -146,7 +146,7 @@ func (t *tapped) write(m *tapv1.Samples) (err error) {
 }
 
 // complain tells problems once.
-func (t *tapped) complain(problems []string) {
+func (t *tapOutput) complain(problems []string) {
 	text := ""
 	for _, p := range problems {
 		text += "ringlet: " + plain(p) + "\n"
@@ -157,8 +157,8 @@ func (t *tapped) complain(problems []string) {
 	}
 }
 
-// sum tells what there was, in one line.
-func (t *tapped) sum() {
+// writeSummary tells what there was, in one line.
+func (t *tapOutput) writeSummary() {
 	text := fmt.Sprintf("%d events shown of %d built", t.shown, t.last.GetBuilt())
 	for _, x := range []struct {
 		n    uint64

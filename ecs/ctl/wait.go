@@ -9,17 +9,17 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// lookAgain is how often a wait asks where the partition stands, beside when it is told of something. Events may be
+// pollInterval is how often a wait asks where the partition stands, beside when it is told of something. Events may be
 // missed while the control is away.
-const lookAgain = time.Second
+const pollInterval = time.Second
 
 const (
 	stateError    = "Error"    // where a wait for something better is in vain
 	stateStarting = "Starting" // where a run is on its way that may have no number yet
 )
 
-// waiting is what is awaited.
-type waiting struct {
+// waitCondition is what is awaited.
+type waitCondition struct {
 	until string // "", momentEnd or a state
 	run   uint32 // with momentEnd: whose end
 	quiet bool   // do not write how the run ended
@@ -27,7 +27,7 @@ type waiting struct {
 
 // wait waits. A control that goes away meanwhile is waited for too: the run goes on without it.
 func (s *Session) wait(ctx context.Context, st *step) error {
-	w := waiting{until: st.Args["until"]}
+	w := waitCondition{until: st.Args["until"]}
 	err := s.waitFor(ctx, w, st.duration("for"))
 	if errors.Is(err, context.Canceled) || ctx.Err() != nil {
 		return &Error{
@@ -41,10 +41,10 @@ func (s *Session) wait(ctx context.Context, st *step) error {
 }
 
 // waitFor waits until it is over, at most so long; 0 is as long as it takes.
-func (s *Session) waitFor(ctx context.Context, w waiting, most time.Duration) error {
+func (s *Session) waitFor(ctx context.Context, w waitCondition, most time.Duration) error {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
-	told := s.tellings(inner)
+	events := s.eventTicks(inner)
 	var timer <-chan time.Time
 	if most > 0 {
 		t := time.NewTimer(most)
@@ -53,15 +53,15 @@ func (s *Session) waitFor(ctx context.Context, w waiting, most time.Duration) er
 	} else if w.until == "" {
 		return nil
 	}
-	again := time.NewTicker(lookAgain)
+	again := time.NewTicker(pollInterval)
 	defer again.Stop()
 	complained := false
 	for {
-		status, done, err := s.look(ctx, &w)
+		status, done, err := s.checkCondition(ctx, &w)
 		switch {
 		case done:
 			return err
-		case err != nil && !gone(errors.Unwrap(err)):
+		case err != nil && !isUnreachable(errors.Unwrap(err)):
 			return err
 		case err != nil && !complained:
 			fmt.Fprintf(s.cfg.Err, "%v; waiting for it to come back\n", err)
@@ -73,16 +73,16 @@ func (s *Session) waitFor(ctx context.Context, w waiting, most time.Duration) er
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-timer:
-			return w.late(most, status)
-		case <-told:
+			return w.timeoutError(most, status)
+		case <-events:
 		case <-again.C:
 		}
 	}
 }
 
-// tellings ticks when something happened, until ctx ends. It may miss something: whoever waits looks now and then as
+// eventTicks ticks when something happened, until ctx ends. It may miss something: whoever waits looks now and then as
 // well.
-func (s *Session) tellings(ctx context.Context) <-chan struct{} {
+func (s *Session) eventTicks(ctx context.Context) <-chan struct{} {
 	out := make(chan struct{}, 1)
 	go func() {
 		in, err := s.client.Watch(ctx, &ecsv1.WatchRequest{})
@@ -98,8 +98,8 @@ func (s *Session) tellings(ctx context.Context) <-chan struct{} {
 	return out
 }
 
-// late is what it means that the time is over. Where only time was awaited, nothing.
-func (w *waiting) late(most time.Duration, st *ecsv1.PartitionStatus) error {
+// timeoutError is what it means that the time is over. Where only time was awaited, nothing.
+func (w *waitCondition) timeoutError(most time.Duration, st *ecsv1.PartitionStatus) error {
 	if w.until == "" {
 		return nil
 	}
@@ -114,14 +114,14 @@ func (w *waiting) late(most time.Duration, st *ecsv1.PartitionStatus) error {
 	return &Error{Command: doWait, Code: codeFault, Why: fmt.Sprintf("after %v %s: %s", most, what, where)}
 }
 
-// look asks where things stand. Done says that the wait is over, with err as its outcome; else err is why nothing was
+// checkCondition asks where things stand. Done says that the wait is over, with err as its outcome; else err is why nothing was
 // to be seen.
-func (s *Session) look(ctx context.Context, w *waiting) (st *ecsv1.PartitionStatus, done bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
+func (s *Session) checkCondition(ctx context.Context, w *waitCondition) (st *ecsv1.PartitionStatus, done bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	st, err = s.client.GetStatus(ctx, &ecsv1.GetStatusRequest{})
 	if err != nil {
-		return nil, false, judge(doWait, s.cfg.Address, err)
+		return nil, false, errorOf(doWait, s.cfg.Address, err)
 	}
 	state := st.GetRoot().GetState()
 	if st.GetRoot().GetInBetween() != "" {
@@ -131,25 +131,25 @@ func (s *Session) look(ctx context.Context, w *waiting) (st *ecsv1.PartitionStat
 		if w.run == 0 && state == stateStarting {
 			return st, false, nil
 		}
-		return s.lookForEnd(ctx, w, st)
+		return s.checkRunEnd(ctx, w, st)
 	}
 	switch {
 	case w.until != "" && state == w.until:
 		return st, true, nil
 	case state == stateError:
 		return st, true, &Error{Command: doWait, Code: codeFault, Why: "the partition is in Error: " +
-			because(st.GetRoot().GetCause())}
+			causeText(st.GetRoot().GetCause())}
 	}
 	return st, false, nil
 }
 
-// lookForEnd asks whether the run has its verdict.
-func (s *Session) lookForEnd(ctx context.Context, w *waiting, st *ecsv1.PartitionStatus) (*ecsv1.PartitionStatus, bool,
+// checkRunEnd asks whether the run has its verdict.
+func (s *Session) checkRunEnd(ctx context.Context, w *waitCondition, st *ecsv1.PartitionStatus) (*ecsv1.PartitionStatus, bool,
 	error) {
 	if w.run == 0 {
 		if why := st.GetNoRun(); why != nil {
 			return st, true, &Error{Command: doWait, Code: codeFault,
-				Why: "the run that was asked for has not come about: " + because(why)}
+				Why: "the run that was asked for has not come about: " + causeText(why)}
 		}
 		w.run = st.GetRun()
 	}
@@ -160,12 +160,12 @@ func (s *Session) lookForEnd(ctx context.Context, w *waiting, st *ecsv1.Partitio
 	run, err := s.client.GetRun(ctx, &ecsv1.GetRunRequest{Number: w.run})
 	switch {
 	case err != nil:
-		return st, false, judge(doWait, s.cfg.Address, err)
+		return st, false, errorOf(doWait, s.cfg.Address, err)
 	case run.GetVerdict() == ecsv1.Verdict_VERDICT_UNSPECIFIED:
 		return st, false, nil
 	case w.quiet:
 	case s.cfg.JSON:
-		err = s.emit(run)
+		err = s.writeJSON(run)
 	default:
 		_, err = fmt.Fprintln(s.cfg.Out, plain(verdictLine(run)))
 	}
@@ -175,7 +175,7 @@ func (s *Session) lookForEnd(ctx context.Context, w *waiting, st *ecsv1.Partitio
 			why = ": " + run.GetVerdictWhy()
 		}
 		err = &Error{Command: doWait, Code: codeNotGood, Why: fmt.Sprintf("run %d is %s%s (ringlet ctl show-run %d)",
-			run.GetNumber(), verdict(run), why, run.GetNumber())}
+			run.GetNumber(), verdictText(run), why, run.GetNumber())}
 	}
 	return st, true, err
 }

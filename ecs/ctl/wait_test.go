@@ -28,7 +28,7 @@ func (s *states) GetRun(_ context.Context, req *ecsv1.GetRunRequest, _ ...grpc.C
 	return &ecsv1.Run{Number: req.GetNumber(), Verdict: ecsv1.Verdict_VERDICT_GOOD}, nil
 }
 
-func in(state string, run uint32, noRun *ecsv1.Cause) *ecsv1.PartitionStatus {
+func partitionStatus(state string, run uint32, noRun *ecsv1.Cause) *ecsv1.PartitionStatus {
 	return &ecsv1.PartitionStatus{Root: &ecsv1.Component{State: state}, Run: run, NoRun: noRun}
 }
 
@@ -36,29 +36,29 @@ func in(state string, run uint32, noRun *ecsv1.Cause) *ecsv1.PartitionStatus {
 func TestWhoseEndIsAwaited(t *testing.T) {
 	broken := &ecsv1.Cause{Component: "n2", What: "it has not joined"}
 	for name, tc := range map[string]struct {
-		told []*ecsv1.PartitionStatus
-		code int
-		says string
+		statuses []*ecsv1.PartitionStatus
+		code     int
+		says     string
 	}{
-		"it has its number": {[]*ecsv1.PartitionStatus{in("Running", 7, nil)}, codeGood, "run 7: GOOD"},
-		"it has none yet": {[]*ecsv1.PartitionStatus{in("Starting", 6, nil), in("Running", 7, nil)}, codeGood,
+		"it has its number": {[]*ecsv1.PartitionStatus{partitionStatus("Running", 7, nil)}, codeGood, "run 7: GOOD"},
+		"it has none yet": {[]*ecsv1.PartitionStatus{partitionStatus("Starting", 6, nil), partitionStatus("Running", 7, nil)}, codeGood,
 			"run 7: GOOD"},
-		"it is over": {[]*ecsv1.PartitionStatus{in("Ready", 7, nil)}, codeGood, "run 7: GOOD"},
-		"it never got one": {[]*ecsv1.PartitionStatus{in("Starting", 6, nil), in("Error", 6, broken)}, codeFault,
+		"it is over": {[]*ecsv1.PartitionStatus{partitionStatus("Ready", 7, nil)}, codeGood, "run 7: GOOD"},
+		"it never got one": {[]*ecsv1.PartitionStatus{partitionStatus("Starting", 6, nil), partitionStatus("Error", 6, broken)}, codeFault,
 			"has not come about: n2: it has not joined"},
-		"the load had failed": {[]*ecsv1.PartitionStatus{in("Error", 6, broken)}, codeFault,
+		"the load had failed": {[]*ecsv1.PartitionStatus{partitionStatus("Error", 6, broken)}, codeFault,
 			"has not come about: n2: it has not joined"},
-		"it was the first ever": {[]*ecsv1.PartitionStatus{in("Offline", 0, nil)}, codePrecondition,
+		"it was the first ever": {[]*ecsv1.PartitionStatus{partitionStatus("Offline", 0, nil)}, codePrecondition,
 			"there is no run that could end"},
 	} {
 		var out bytes.Buffer
-		s := &Session{cfg: Config{Out: &out}, client: &states{next: tc.told}}
-		w, done, err := waiting{until: momentEnd}, false, error(nil)
-		for range tc.told {
+		s := &Session{cfg: Config{Out: &out}, client: &states{next: tc.statuses}}
+		w, done, err := waitCondition{until: momentEnd}, false, error(nil)
+		for range tc.statuses {
 			if done {
 				t.Errorf("%s: over too soon: %v", name, err)
 			}
-			_, done, err = s.look(t.Context(), &w)
+			_, done, err = s.checkCondition(t.Context(), &w)
 		}
 		if err != nil {
 			out.WriteString(err.Error())

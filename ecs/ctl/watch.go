@@ -13,17 +13,17 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// bounded ends a context after the time that a step gives, if it does.
-func bounded(ctx context.Context, st *step) (context.Context, context.CancelFunc) {
+// withStepTimeout ends a context after the time that a step gives, if it does.
+func withStepTimeout(ctx context.Context, st *step) (context.Context, context.CancelFunc) {
 	if d := st.duration("for"); d > 0 {
 		return context.WithTimeout(ctx, d)
 	}
 	return context.WithCancel(ctx)
 }
 
-// over says whether a stream that is to be watched until it is enough has ended by that, and not by a fault. Being
+// endedNormally says whether a stream that is to be watched until it is enough has ended by that, and not by a fault. Being
 // interrupted is enough.
-func over(ctx context.Context, err error) bool {
+func endedNormally(ctx context.Context, err error) bool {
 	code := status.Code(err) // the control may see the time end before it has here
 	return err != nil && (ctx.Err() != nil || errors.Is(err, io.EOF) || code == codes.DeadlineExceeded ||
 		code == codes.Canceled)
@@ -41,20 +41,20 @@ func follow[M any](
 			}
 		}
 	}
-	if over(ctx, err) {
+	if endedNormally(ctx, err) {
 		return nil
 	}
-	return judge(command, s.cfg.Address, err)
+	return errorOf(command, s.cfg.Address, err)
 }
 
 // events writes what happens, a line each.
 func (s *Session) events(ctx context.Context, st *step, req *ecsv1.WatchRequest) error {
-	ctx, cancel := bounded(ctx, st)
+	ctx, cancel := withStepTimeout(ctx, st)
 	defer cancel()
 	in, err := s.client.Watch(ctx, req)
 	return follow(ctx, s, st.Command.GetName(), in, err, func(e *ecsv1.Event) error {
 		if s.cfg.JSON {
-			return s.emit(e)
+			return s.writeJSON(e)
 		}
 		return writeEvent(s.cfg.Out, e)
 	})
@@ -68,7 +68,7 @@ func writeEvent(w io.Writer, e *ecsv1.Event) error {
 	if e.GetRun() != 0 {
 		run = fmt.Sprintf(" run %d", e.GetRun())
 	}
-	_, err := fmt.Fprintf(w, "%s%s %s %s: %s%s\n", moment(e.GetAt()), run, e.GetKind(), plain(e.GetComponent()),
+	_, err := fmt.Fprintf(w, "%s%s %s %s: %s%s\n", formatMoment(e.GetAt()), run, e.GetKind(), plain(e.GetComponent()),
 		severities[e.GetSeverity()], plain(e.GetText()))
 	return err
 }
@@ -76,19 +76,19 @@ func writeEvent(w io.Writer, e *ecsv1.Event) error {
 // figures writes the live figures: a line that is written over at a terminal, else one for each. Alarms stand on lines
 // of their own, when they come.
 func (s *Session) figures(ctx context.Context, st *step) error {
-	ctx, cancel := bounded(ctx, st)
+	ctx, cancel := withStepTimeout(ctx, st)
 	defer cancel()
 	every := uint32(500)
 	if !s.cfg.Live {
 		every = 1000
 	}
 	in, err := s.client.WatchSnapshots(ctx, &ecsv1.WatchSnapshotsRequest{IntervalMs: every})
-	known := map[string]bool{}
+	alarms := map[string]bool{}
 	err = follow(ctx, s, doWatch, in, err, func(snap *ecsv1.Snapshot) (err error) {
 		if s.cfg.JSON {
-			return s.emit(snap)
+			return s.writeJSON(snap)
 		}
-		known, err = s.writeFigures(snap, known)
+		alarms, err = s.writeFigures(snap, alarms)
 		return err
 	})
 	if s.cfg.Live && !s.cfg.JSON {

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// ofMachine are the rules about hosts.
-func ofMachine() []Rule {
+// machineRules are the rules about hosts.
+func machineRules() []Rule {
 	return []Rule{
 		{
 			ID:       "clock-offset",
 			Severity: warning,
 			Hold:     3 * time.Second,
-			look:     clocks,
+			find:     clocks,
 			When: "A node's clock is off by more than 100 ms; or, where phases end by time (`phase-end: 20ms`), " +
 				"by more than half a phase.",
 			Advice: "Let NTP or PTP keep the clocks of all hosts; without that, logs and timelines cannot be compared, and " +
@@ -22,14 +22,14 @@ func ofMachine() []Rule {
 			ID:       "memory-short",
 			Severity: warning,
 			Hold:     2 * time.Second,
-			look:     memory,
+			find:     memory,
 			When:     "A node has more than nine tenths of the memory that it may use.",
 			Advice:   "Fewer or smaller slots, or a larger limit for the process; beyond it the kernel ends the node.",
 		},
 		{
 			ID:       "disk-nearly-full",
 			Severity: warning,
-			look:     disk,
+			find:     disk,
 			When:     "Less than 5 % is free where a builder unit writes.",
 			Advice:   "Make room, or let the output go elsewhere: a full disk ends the run.",
 		},
@@ -37,18 +37,18 @@ func ofMachine() []Rule {
 			ID:       "processors-busy",
 			Severity: info,
 			Hold:     5 * time.Second,
-			look:     busy,
+			find:     busy,
 			When:     "A node uses more than 95 % of the processors it may use.",
 			Advice:   "Its processors set the pace: give it more, or move other load away from its host.",
 		},
 	}
 }
 
-// farOff is by how much a clock may be off where only people compare times.
-const farOff = 100 * time.Millisecond
+// maxClockOffset is by how much a clock may be off where only people compare times.
+const maxClockOffset = 100 * time.Millisecond
 
 func clocks(v *view) (out findings) {
-	most, what := farOff, ""
+	most, what := maxClockOffset, ""
 	if w := v.settings.PhaseTime; w > 0 {
 		most, what = w/2, fmt.Sprintf(", and a phase is %v", w)
 	}
@@ -57,11 +57,11 @@ func clocks(v *view) (out findings) {
 		if n.GetSilent() || off.Abs() <= most {
 			continue
 		}
-		way := "ahead of"
+		relation := "ahead of"
 		if off < 0 {
-			way = "behind"
+			relation = "behind"
 		}
-		out.add(n.GetName(), "the clock of %s is %v %s the control's%s", n.GetName(), off.Abs(), way, what)
+		out.add(n.GetName(), "the clock of %s is %v %s the control's%s", n.GetName(), off.Abs(), relation, what)
 	}
 	return out
 }
@@ -70,7 +70,7 @@ func memory(v *view) (out findings) {
 	for _, n := range v.now.GetNodes() {
 		if has, may := float64(n.GetRssBytes()), float64(n.GetMemoryBytes()); may > 0 && has > 0.9*may {
 			out.add(n.GetName(), "%s has %s of the %s of memory that it may use", n.GetName(),
-				amount(has), amount(may))
+				formatBytes(has), formatBytes(may))
 		}
 	}
 	return out
@@ -79,8 +79,8 @@ func memory(v *view) (out findings) {
 func disk(v *view) (out findings) {
 	for _, n := range v.now.GetNodes() {
 		if free, all := float64(n.GetDiskFreeBytes()), float64(n.GetDiskBytes()); all > 0 && free < 0.05*all {
-			name := unit("builder unit", n.GetBuIndex(), n.GetName())
-			out.add(name, "where %s writes, %s of %s are free", name, amount(free), amount(all))
+			name := unitName("builder unit", n.GetBuIndex(), n.GetName())
+			out.add(name, "where %s writes, %s of %s are free", name, formatBytes(free), formatBytes(all))
 		}
 	}
 	return out

@@ -7,14 +7,14 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// ofNetwork are the rules about links.
-func ofNetwork() []Rule {
+// networkRules are the rules about links.
+func networkRules() []Rule {
 	return []Rule{
 		{
 			ID:       "sent-again",
 			Severity: warning,
 			Hold:     2 * time.Second,
-			look:     sentAgain,
+			find:     sentAgain,
 			When:     "More than 1 % of the chunks are sent again.",
 			Advice: "Look for drops on the way: kernel-drops names hosts whose buffers are too small; counters of switch " +
 				"ports and cables say the rest.",
@@ -23,7 +23,7 @@ func ofNetwork() []Rule {
 			ID:       "link-one-way",
 			Severity: warning,
 			Hold:     2 * time.Second,
-			look:     oneWay,
+			find:     oneWay,
 			When: "More than 1 % of what one node sends to another is sent again, and less than a tenth of that share on " +
 				"the way back.",
 			Advice: "One direction of that path loses packets: look at the port and the cable of the receiver, and at its " +
@@ -33,7 +33,7 @@ func ofNetwork() []Rule {
 			ID:       "kernel-drops",
 			Severity: warning,
 			Hold:     time.Second,
-			look:     kernelDrops,
+			find:     kernelDrops,
 			When:     "The kernel of a node's host throws away packets that came for it.",
 			Advice: "Raise net.core.rmem_max on that host, and see that the node has a processor when packets come; `ringlet " +
 				"doctor` says what is there.",
@@ -42,7 +42,7 @@ func ofNetwork() []Rule {
 			ID:       "not-taken",
 			Severity: warning,
 			Hold:     2 * time.Second,
-			look:     notTaken,
+			find:     notTaken,
 			When:     "The kernel does not take more than 1 % of the packets that a node sends.",
 			Advice: "Look at the queue of its interface and at the memory of its host; if there is no route, at its " +
 				"addresses.",
@@ -50,7 +50,7 @@ func ofNetwork() []Rule {
 		{
 			ID:       "refused",
 			Severity: bad,
-			look:     refused,
+			find:     refused,
 			When: "A node refuses what others send: writes that the export table does not allow, signals and datagrams " +
 				"that make no sense, packets that are forged.",
 			Advice: "The node's log names the peer; run the same release everywhere, and look whether somebody else is on " +
@@ -60,31 +60,31 @@ func ofNetwork() []Rule {
 			ID:       "dropped-on-purpose",
 			Severity: info,
 			Hold:     time.Second,
-			look:     dropped,
+			find:     dropped,
 			When:     "Datagrams are thrown away on purpose (`debug.drop`).",
 			Advice:   "That is a test: take the setting out of the configuration for a real run.",
 		},
 	}
 }
 
-// enoughChunks is how many chunks must have been sent in that time for a share of them to mean anything.
-const enoughChunks = 1000
+// minChunks is how many chunks must have been sent in that time for a share of them to mean anything.
+const minChunks = 1000
 
-// way is one direction of a link.
-type way struct {
+// direction is one direction of a link.
+type direction struct {
 	from, to     string
 	sent, resent float64
 }
 
-func (w *way) share() float64 {
+func (w *direction) share() float64 {
 	if w.sent == 0 {
 		return 0
 	}
 	return w.resent / w.sent
 }
 
-// ways are the directions between nodes, with what went over them since the base.
-func (v *view) ways() (out []way) {
+// directions are the directions between nodes, with what went over them since the base.
+func (v *view) directions() (out []direction) {
 	type pair struct{ ru, bu uint32 }
 	was := map[pair]*ecsv1.Traffic{}
 	for _, t := range v.base.GetTraffic() {
@@ -104,9 +104,9 @@ func (v *view) ways() (out []way) {
 		if b == nil {
 			continue
 		}
-		out = append(out, way{
-			rus[t.GetRu()], bus[t.GetBu()], grown(t.GetChunksSent(), b.GetChunksSent()),
-			grown(t.GetChunksResent(), b.GetChunksResent()),
+		out = append(out, direction{
+			rus[t.GetRu()], bus[t.GetBu()], increase(t.GetChunksSent(), b.GetChunksSent()),
+			increase(t.GetChunksResent(), b.GetChunksResent()),
 		})
 	}
 	return out
@@ -114,13 +114,13 @@ func (v *view) ways() (out []way) {
 
 func sentAgain(v *view) findings {
 	n, b := v.now.GetTotal(), v.base.GetTotal()
-	all := way{sent: grown(n.GetChunksSent(), b.GetChunksSent()), resent: grown(n.GetChunksResent(), b.GetChunksResent())}
-	if !v.running() || all.sent < enoughChunks || all.share() <= 0.01 {
+	all := direction{sent: increase(n.GetChunksSent(), b.GetChunksSent()), resent: increase(n.GetChunksResent(), b.GetChunksResent())}
+	if !v.running() || all.sent < minChunks || all.share() <= 0.01 {
 		return nil
 	}
-	worst := way{}
-	for _, w := range v.ways() {
-		if w.sent >= enoughChunks/10 && w.share() > worst.share() {
+	worst := direction{}
+	for _, w := range v.directions() {
+		if w.sent >= minChunks/10 && w.share() > worst.share() {
 			worst = w
 		}
 	}
@@ -132,15 +132,15 @@ func sentAgain(v *view) findings {
 }
 
 func oneWay(v *view) (out findings) {
-	ways := v.ways()
-	for i := range ways {
-		there := &ways[i]
-		for j := range ways {
-			back := &ways[j]
+	dirs := v.directions()
+	for i := range dirs {
+		there := &dirs[i]
+		for j := range dirs {
+			back := &dirs[j]
 			if there.from == there.to || there.from != back.to || there.to != back.from {
 				continue
 			}
-			if v.running() && there.sent >= enoughChunks && back.sent >= enoughChunks && there.share() > 0.01 &&
+			if v.running() && there.sent >= minChunks && back.sent >= minChunks && there.share() > 0.01 &&
 				back.share() < there.share()/10 {
 				name := there.from + " to " + there.to
 				out.add(name, "from %s, %s of the chunks are sent again, and %s on the way back",
@@ -153,8 +153,8 @@ func oneWay(v *view) (out findings) {
 
 func kernelDrops(v *view) (out findings) {
 	for _, m := range v.members() {
-		if d := m.grown("socket.kernel_drops"); d > 0 {
-			out.add(m.GetName(), "the kernel threw away %.0f packets that came for %s, %.0f a second", d, m.GetName(), d/m.s)
+		if d := m.increase("socket.kernel_drops"); d > 0 {
+			out.add(m.GetName(), "the kernel threw away %.0f packets that came for %s, %.0f a second", d, m.GetName(), d/m.seconds)
 		}
 	}
 	return out
@@ -162,7 +162,7 @@ func kernelDrops(v *view) (out findings) {
 
 func notTaken(v *view) (out findings) {
 	for _, m := range v.members() {
-		n, sent := m.grown("socket.not_taken"), m.grown("socket.sent_packets")
+		n, sent := m.increase("socket.not_taken"), m.increase("socket.sent_packets")
 		if n > 0 && n/(n+sent) > 0.01 {
 			out.add(m.GetName(), "the kernel of %s did not take %s of the packets it sends",
 				m.GetName(), percent(n/(n+sent)))
@@ -182,7 +182,7 @@ var refusals = []struct{ counter, what string }{
 func refused(v *view) (out findings) {
 	for _, m := range v.members() {
 		for _, r := range refusals {
-			if n := m.grown(r.counter); n > 0 {
+			if n := m.increase(r.counter); n > 0 {
 				out.add(m.GetName(), "%s refused %.0f %s", m.GetName(), n, r.what)
 			}
 		}
@@ -193,7 +193,7 @@ func refused(v *view) (out findings) {
 func dropped(v *view) findings {
 	n := 0.0
 	for _, m := range v.members() {
-		n += m.grown("link.datagrams_dropped")
+		n += m.increase("link.datagrams_dropped")
 	}
 	if n == 0 {
 		return nil

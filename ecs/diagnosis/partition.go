@@ -11,13 +11,13 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// ofComponents are the rules about what takes part.
-func ofComponents() []Rule {
+// componentRules are the rules about what takes part.
+func componentRules() []Rule {
 	return []Rule{
 		{
 			ID:       "in-error",
 			Severity: bad,
-			look:     inError,
+			find:     inError,
 			advise:   (*view).advice,
 			When:     "A component is in Error.",
 			Advice: "Mend what the cause names, then give recover; the record of the run has the first fault and its " +
@@ -27,14 +27,14 @@ func ofComponents() []Rule {
 			ID:       "node-silent",
 			Severity: bad,
 			Hold:     time.Second,
-			look:     silent,
+			find:     silent,
 			When:     "A node has not reported for 3 s.",
 			Advice:   "Look whether its process and its host live and can be reached from the control.",
 		},
 		{
 			ID:       "degraded",
 			Severity: warning,
-			look:     degraded,
+			find:     degraded,
 			advise:   adviseDegraded,
 			When:     "A component goes on with less than it should have.",
 			Advice:   "Mend what the cause names; a run that goes on meanwhile will be DEGRADED.",
@@ -42,27 +42,27 @@ func ofComponents() []Rule {
 		{
 			ID:       "left-out",
 			Severity: info,
-			look:     leftOut,
+			find:     excludedComponents,
 			When:     "A component is excluded.",
 			Advice:   "Include it when it is well again; what it would have done, the others do.",
 		},
 		{
 			ID:       "version-skew",
 			Severity: warning,
-			look:     versions,
+			find:     versions,
 			When:     "A node runs another version than the control.",
 			Advice:   "Run the same release everywhere: restart the node with the control's version between two runs.",
 		},
 	}
 }
 
-// ofEvents are the rules about what becomes of events.
-func ofEvents() []Rule {
+// eventRules are the rules about what becomes of events.
+func eventRules() []Rule {
 	return []Rule{
 		{
 			ID:       "events-incomplete",
 			Severity: bad,
-			look:     incomplete,
+			find:     incomplete,
 			When:     "Events of this run lack some of their fragments.",
 			Advice: "Look for the first fault in the events of the run; the run will not be GOOD, so stop it unless its data " +
 				"are wanted all the same.",
@@ -70,7 +70,7 @@ func ofEvents() []Rule {
 		{
 			ID:       "events-marked",
 			Severity: warning,
-			look:     marked,
+			find:     marked,
 			When:     "Events of this run were built without the fragments of a readout unit that was gone (`readout-loss`).",
 			Advice: "Whoever reads the output finds them marked as missing, event by event; start the readout unit's process " +
 				"again: it takes part in the same run.",
@@ -79,14 +79,14 @@ func ofEvents() []Rule {
 			ID:       "events-discarded",
 			Severity: warning,
 			Hold:     time.Second,
-			look:     discarded,
+			find:     discarded,
 			When:     "Builder units discard events, since their outputs have no time for them (`overload: discard`).",
 			Advice:   "See slow-output for who; make the outputs faster, add builder units, or lower the rate.",
 		},
 		{
 			ID:       "bad-input",
 			Severity: warning,
-			look:     badInput,
+			find:     badInput,
 			When:     "The input of a readout unit has ended with a bad record.",
 			Advice:   "What came before it is built; look at the record that the status names, or set `on-bad-record: skip`.",
 		},
@@ -115,28 +115,28 @@ func walk(c *ecsv1.Component, above string, each func(c *ecsv1.Component, name s
 	}
 }
 
-// why is the cause of a component's state, as the end of a sentence.
-func why(c *ecsv1.Component) string {
+// causeSuffix is the cause of a component's state, as the end of a sentence.
+func causeSuffix(c *ecsv1.Component) string {
 	if w := c.GetCause().GetWhat(); w != "" {
 		return ": " + w
 	}
 	return ""
 }
 
-// story is what the partition tells of a fault, and who is in it: nobody else has to tell of those.
-type story struct {
-	cause *ecsv1.Cause    // of the partition's Error; nil: there is none, or it tells of nobody
-	in    map[string]bool // the components that it names, and those that followed
-	gone  map[string]bool // nodes whose end is known
-	lost  map[string]bool // those of them that a run goes on without
+// rootCause is what the partition tells of a fault, and who is in it: nobody else has to tell of those.
+type rootCause struct {
+	cause    *ecsv1.Cause    // of the partition's Error; nil: there is none, or it tells of nobody
+	involved map[string]bool // the components that it names, and those that followed
+	gone     map[string]bool // nodes whose end is known
+	lost     map[string]bool // those of them that a run goes on without
 }
 
-func (v *view) story() story {
-	s := story{in: map[string]bool{}, gone: map[string]bool{}, lost: map[string]bool{}}
+func (v *view) rootCause() rootCause {
+	s := rootCause{involved: map[string]bool{}, gone: map[string]bool{}, lost: map[string]bool{}}
 	if c := v.tree.GetCause(); v.tree.GetInError() && c.GetComponent() != "" && c.GetComponent() != v.tree.GetName() {
 		s.cause = c
 		for _, name := range append(strings.Split(c.GetComponent(), ", "), c.GetFollowed()...) {
-			s.in[name] = true
+			s.involved[name] = true
 		}
 	}
 	for _, n := range v.tree.GetChildren() {
@@ -151,15 +151,15 @@ func (v *view) story() story {
 	return s
 }
 
-// tells says that the story tells of a component already, or of the cause that it names.
-func (s *story) tells(c *ecsv1.Component) bool {
-	return s.in[c.GetName()] || s.lost[c.GetName()] || s.lost[c.GetCause().GetComponent()] ||
-		s.in[c.GetCause().GetComponent()]
+// explains says that the story tells of a component already, or of the cause that it names.
+func (s *rootCause) explains(c *ecsv1.Component) bool {
+	return s.involved[c.GetName()] || s.lost[c.GetName()] || s.lost[c.GetCause().GetComponent()] ||
+		s.involved[c.GetCause().GetComponent()]
 }
 
 // advice is what to do about a component by its story; empty if that says nothing.
 func (v *view) advice(component string) string {
-	s := v.story()
+	s := v.rootCause()
 	if c := s.cause; c.GetComponent() == component && c.GetAdvice() != "" {
 		return c.GetAdvice() + " Then give recover."
 	}
@@ -178,14 +178,14 @@ func sentence(c *ecsv1.Cause) string {
 }
 
 func inError(v *view) (out findings) {
-	s := v.story()
+	s := v.rootCause()
 	if c := s.cause; c != nil {
 		out.add(c.GetComponent(), "%s", sentence(c))
 	}
 	walk(v.tree, "", func(c *ecsv1.Component, name string) bool {
-		told := s.tells(c) || s.cause != nil && c.GetKind() == "partition"
-		if c.GetInError() && !told {
-			out.add(name, "%s is in Error%s", name, why(c))
+		explained := s.explains(c) || s.cause != nil && c.GetKind() == "partition"
+		if c.GetInError() && !explained {
+			out.add(name, "%s is in Error%s", name, causeSuffix(c))
 		}
 		return c.GetInError()
 	})
@@ -193,13 +193,13 @@ func inError(v *view) (out findings) {
 }
 
 func degraded(v *view) (out findings) {
-	s := v.story()
+	s := v.rootCause()
 	walk(v.tree, "", func(c *ecsv1.Component, name string) bool {
 		switch {
 		case s.lost[c.GetName()]:
-			out.add(name, "the run goes on without %s%s", name, why(c))
-		case c.GetDegraded() && !c.GetInError() && !s.tells(c):
-			out.add(name, "%s is degraded%s", name, why(c))
+			out.add(name, "the run goes on without %s%s", name, causeSuffix(c))
+		case c.GetDegraded() && !c.GetInError() && !s.explains(c):
+			out.add(name, "%s is degraded%s", name, causeSuffix(c))
 		}
 		return c.GetDegraded() || s.lost[c.GetName()]
 	})
@@ -208,36 +208,36 @@ func degraded(v *view) (out findings) {
 
 // adviseDegraded says that a run goes on only where one does.
 func adviseDegraded(v *view, component string) string {
-	if told := v.advice(component); told != "" || v.now.GetRun() != 0 {
-		return told
+	if advice := v.advice(component); advice != "" || v.now.GetRun() != 0 {
+		return advice
 	}
 	return "Mend what the cause names before the next run; no run goes on."
 }
 
-func leftOut(v *view) (out findings) {
-	s := v.story()
+func excludedComponents(v *view) (out findings) {
+	s := v.rootCause()
 	walk(v.tree, "", func(c *ecsv1.Component, name string) bool {
-		if c.GetInError() || c.GetKind() == "node" && s.tells(c) { // that is told already
+		if c.GetInError() || c.GetKind() == "node" && s.explains(c) { // that is told already
 			return true
 		}
-		out = append(out, excluded(c, name)...)
+		out = append(out, findExcluded(c, name)...)
 		return !c.GetIncluded()
 	})
 	return out
 }
 
-func excluded(c *ecsv1.Component, name string) findings {
+func findExcluded(c *ecsv1.Component, name string) findings {
 	if c.GetIncluded() || c.GetSpare() || c.GetKind() == "partition" || c.GetKind() == "tagnet" {
 		return nil
 	}
-	return findings{{name, name + " is excluded" + why(c)}}
+	return findings{{name, name + " is excluded" + causeSuffix(c)}}
 }
 
 func silent(v *view) (out findings) {
-	s := v.story()
+	s := v.rootCause()
 	for _, n := range v.now.GetNodes() {
 		switch {
-		case !n.GetSilent() || s.in[n.GetName()] || s.gone[n.GetName()]:
+		case !n.GetSilent() || s.involved[n.GetName()] || s.gone[n.GetName()]:
 		case n.GetReportAgeMs() == 0:
 			out.add(n.GetName(), "%s has told nothing yet", n.GetName())
 		default:
@@ -280,8 +280,8 @@ func marked(v *view) (out findings) {
 }
 
 func discarded(v *view) findings {
-	d := grown(v.now.GetTotal().GetEventsDiscarded(), v.base.GetTotal().GetEventsDiscarded())
-	built := grown(v.now.GetTotal().GetEventsBuilt(), v.base.GetTotal().GetEventsBuilt())
+	d := increase(v.now.GetTotal().GetEventsDiscarded(), v.base.GetTotal().GetEventsDiscarded())
+	built := increase(v.now.GetTotal().GetEventsBuilt(), v.base.GetTotal().GetEventsBuilt())
 	if !v.running() || d == 0 {
 		return nil
 	}
@@ -292,7 +292,7 @@ func discarded(v *view) findings {
 func badInput(v *view) (out findings) {
 	for _, n := range v.now.GetNodes() {
 		if n.GetCounters()["ru.bad_input"] > 0 {
-			name := unit("readout unit", n.GetRuIndex(), n.GetName())
+			name := unitName("readout unit", n.GetRuIndex(), n.GetName())
 			out.add(name, "the input of %s ended with a bad record after %d events", name,
 				n.GetCounters()["ru.events_read"])
 		}
@@ -300,14 +300,14 @@ func badInput(v *view) (out findings) {
 	return out
 }
 
-// ofScheduler are the rules about TagNet.
-func ofScheduler() []Rule {
+// schedulerRules are the rules about TagNet.
+func schedulerRules() []Rule {
 	return []Rule{
 		{
 			ID:       "builds-nothing",
 			Severity: bad,
 			Hold:     3 * time.Second,
-			look:     buildsNothing,
+			find:     buildsNothing,
 			When:     "The partition is Running and no event is built.",
 			Advice: "See what else is told; if nothing is, look at the timeline for who began a step and did not end it, and " +
 				"stop the run.",
@@ -316,7 +316,7 @@ func ofScheduler() []Rule {
 			ID:       "slots-full",
 			Severity: info,
 			Hold:     5 * time.Second,
-			look:     slotsFull,
+			find:     slotsFull,
 			When:     "All slots of all builder units are in use, and the scheduler waits for them.",
 			Advice: "Builder units and network set the pace, not the sources; if it is too slow see slow-output, and who has " +
 				"no processor to spare.",
@@ -324,13 +324,13 @@ func ofScheduler() []Rule {
 	}
 }
 
-// waits says what the scheduler waits for, and who it is about.
-func (v *view) waits() string {
+// waitReason says what the scheduler waits for, and who it is about.
+func (v *view) waitReason() string {
 	switch w := v.now.GetScheduler().GetWaitingFor(); w {
 	case "":
 		return "the scheduler waits for nothing"
 	case "input":
-		return "the scheduler waits for input, " + v.behind()
+		return "the scheduler waits for input, " + v.slowestReadout()
 	case "start":
 		return "the scheduler waits for units to attach to it"
 	case "builders":
@@ -340,8 +340,8 @@ func (v *view) waits() string {
 	}
 }
 
-// behind names the readout unit that has read least.
-func (v *view) behind() string {
+// slowestReadout names the readout unit that has read least.
+func (v *view) slowestReadout() string {
 	var least *ecsv1.NodeFigures
 	for _, n := range v.now.GetNodes() {
 		if n.GetReadout() && (least == nil || n.GetCounters()["ru.meps_read"] < least.GetCounters()["ru.meps_read"]) {
@@ -351,19 +351,19 @@ func (v *view) behind() string {
 	if least == nil {
 		return "and nobody reads any"
 	}
-	return fmt.Sprintf("of which %s has read least, %d MEPs", unit("readout unit", least.GetRuIndex(), least.GetName()),
+	return fmt.Sprintf("of which %s has read least, %d MEPs", unitName("readout unit", least.GetRuIndex(), least.GetName()),
 		least.GetCounters()["ru.meps_read"])
 }
 
 func buildsNothing(v *view) findings {
 	n, b := v.now.GetTotal(), v.base.GetTotal()
-	moved := grown(n.GetEventsBuilt(), b.GetEventsBuilt()) + grown(n.GetEventsRejected(),
-		b.GetEventsRejected()) + grown(n.GetEventsDiscarded(), b.GetEventsDiscarded())
-	if !v.running() || moved > 0 || v.span() < 2*shortest || v.now.GetScheduler() == nil ||
+	moved := increase(n.GetEventsBuilt(), b.GetEventsBuilt()) + increase(n.GetEventsRejected(),
+		b.GetEventsRejected()) + increase(n.GetEventsDiscarded(), b.GetEventsDiscarded())
+	if !v.running() || moved > 0 || v.span() < 2*minSpan || v.now.GetScheduler() == nil ||
 		v.now.GetScheduler().GetState() == "draining" {
 		return nil
 	}
-	return findings{{"partition", fmt.Sprintf("nothing is built: %s; %d MEPs have a token and no outcome", v.waits(),
+	return findings{{"partition", fmt.Sprintf("nothing is built: %s; %d MEPs have a token and no outcome", v.waitReason(),
 		n.GetMepsInFlight())}}
 }
 

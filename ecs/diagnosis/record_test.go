@@ -130,11 +130,11 @@ func newFarm(t *testing.T, nodes int) *farm {
 	if err := seed.Wait(ctx, names...); err != nil {
 		t.Fatal(err)
 	}
-	f.meet(seed)
+	f.connect(seed)
 	return f
 }
 
-func (f *farm) meet(seed *cluster.Cluster) {
+func (f *farm) connect(seed *cluster.Cluster) {
 	for _, m := range seed.Members() {
 		if m.Name == node.ControlName {
 			continue

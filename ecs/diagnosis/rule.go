@@ -15,7 +15,7 @@ type Rule struct {
 	Advice   string        // what to do, one sentence
 	Hold     time.Duration // how long the condition must hold
 
-	look   func(*view) findings
+	find   func(*view) findings
 	advise func(v *view, component string) string // where more may be known than Advice; nil: never
 }
 
@@ -42,8 +42,8 @@ const (
 // Rules are all there are, in the order of the manual: of the partition first, of a machine last.
 func Rules() []Rule {
 	var all []Rule
-	for _, some := range [][]Rule{ofComponents(), ofEvents(), ofScheduler(), ofSources(), ofReadout(), ofBuilder(),
-		ofNetwork(), ofMachine()} {
+	for _, some := range [][]Rule{componentRules(), eventRules(), schedulerRules(), sourceRules(), readoutRules(), builderRules(),
+		networkRules(), machineRules()} {
 		all = append(all, some...)
 	}
 	return all

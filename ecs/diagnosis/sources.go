@@ -13,14 +13,14 @@ import (
 // SourceApart is the rule about sources that share no event number, which who looks at no alarms hears of too.
 const SourceApart = "source-apart"
 
-// ofSources are the rules about live sources.
-func ofSources() []Rule {
+// sourceRules are the rules about live sources.
+func sourceRules() []Rule {
 	return []Rule{
 		{
 			ID:       SourceApart,
 			Severity: bad,
 			Hold:     900 * time.Millisecond, // with a report and a picture of half a second each: told within two seconds
-			look:     sourcesApart,
+			find:     sourcesApart,
 			When: "Two live sources of different readout units share no event number; those of one readout unit are compared " +
 				"there, and its log says so.",
 			Advice: "No event that is built has both: mend the front-ends, and start a new run.",
@@ -29,7 +29,7 @@ func ofSources() []Rule {
 			ID:       "source-behind",
 			Severity: warning,
 			Hold:     2 * time.Second,
-			look:     sourceBehind,
+			find:     sourceBehind,
 			When: "The newest event of a live source is older than those of the others, by what they give in two seconds; or, " +
 				"while they give nothing either, in a twentieth of a second.",
 			Advice: "Look at its front-end and at the way to it; events wait for its fragments as long as " +
@@ -39,7 +39,7 @@ func ofSources() []Rule {
 			ID:       "source-missing",
 			Severity: warning,
 			Hold:     2 * time.Second,
-			look:     sourceMissing,
+			find:     sourceMissing,
 			When:     "More than 1 % of the fragments of a live source are missing in events, and it is not behind.",
 			Advice: "See on the screen of sources whether its front-end leaves them out, drops them, or sends them too " +
 				"late: give it more time, or `fragment-timeout` a longer one.",
@@ -50,10 +50,10 @@ func ofSources() []Rule {
 
 // Bounds of the rules about live sources.
 const (
-	behindAtMost   = 2.0  // seconds of the others' pace: reports of two nodes are half a second apart or more
-	standsAtMost   = 0.05 // the same where nobody gives anything: one lost fragment at 20 Hz
-	missingAtMost  = 0.01
-	enoughMissings = 5 // so many say something about a share
+	maxLag          = 2.0  // seconds of the others' pace: reports of two nodes are half a second apart or more
+	maxIdleLag      = 0.05 // the same where nobody gives anything: one lost fragment at 20 Hz
+	maxMissingShare = 0.01
+	minMissing      = 5 // so many say something about a share
 )
 
 // stream is a live source in both snapshots.
@@ -78,35 +78,35 @@ func (v *view) streams() (out []stream) {
 func (s *stream) name() string { return fmt.Sprintf("source %d (%s)", s.GetSource(), s.GetName()) }
 
 // perSecond is by how much a counter grew.
-func (v *view) perSecond(now, base uint64) float64 { return grown(now, base) / v.span().Seconds() }
+func (v *view) perSecond(now, base uint64) float64 { return increase(now, base) / v.span().Seconds() }
 
 // lag is how far one source is behind the others.
 type lag struct {
-	events  float64 // by which its newest is older than the median of theirs
-	seconds float64 // in which the others give so many
-	most    float64 // seconds that are no matter
-	newest  float64 // event of the others
-	pace    float64 // fragments a second of the others
+	events    float64 // by which its newest is older than the median of theirs
+	seconds   float64 // in which the others give so many
+	tolerance float64 // seconds that are no matter
+	newest    float64 // event of the others
+	rate      float64 // fragments a second of the others
 }
 
 // lagOf compares a source with the others that have given something.
 func (v *view) lagOf(all []stream, of int) (l lag) {
-	var newest, given, pace []float64
+	var newest, counts, pace []float64
 	for i := range all {
 		if i != of && all[i].GetFragments() > 0 {
 			newest = append(newest, float64(all[i].GetLastEvent()))
-			given = append(given, float64(all[i].GetFragments()))
+			counts = append(counts, float64(all[i].GetFragments()))
 			pace = append(pace, v.perSecond(all[i].GetFragments(), all[i].base.GetFragments()))
 		}
 	}
-	l.newest, l.pace, l.most = median(newest), median(pace), behindAtMost
+	l.newest, l.rate, l.tolerance = median(newest), median(pace), maxLag
 	l.events = l.newest - float64(all[of].GetLastEvent())
 	if all[of].GetFragments() == 0 {
-		l.events = median(given)
+		l.events = median(counts)
 	}
-	each := l.pace
+	each := l.rate
 	if each == 0 { // nobody goes on: as they did since the run began
-		each, l.most = median(given)/max(v.now.GetElapsedS(), shortest.Seconds()), standsAtMost
+		each, l.tolerance = median(counts)/max(v.now.GetElapsedS(), minSpan.Seconds()), maxIdleLag
 	}
 	if l.events > 0 && each > 0 {
 		l.seconds = l.events / each
@@ -114,13 +114,13 @@ func (v *view) lagOf(all []stream, of int) (l lag) {
 	return l
 }
 
-// apart says which live sources of different readout units share no number; "" if none do not. One that gave a single
+// disjointSources says which live sources of different readout units share no number; "" if none do not. One that gave a single
 // number says nothing.
-func (v *view) apart() string {
-	var given []plural.SourceRange
+func (v *view) disjointSources() string {
+	var ranges []plural.SourceRange
 	for _, x := range v.now.GetSources() {
 		if v.running() && x.GetFragments() > 1 && x.GetLastEvent() > 0 {
-			given = append(given, plural.SourceRange{
+			ranges = append(ranges, plural.SourceRange{
 				Source: x.GetName(),
 				Unit:   int(x.GetRuIndex()),
 				First:  x.GetFirstEvent(),
@@ -128,24 +128,24 @@ func (v *view) apart() string {
 			})
 		}
 	}
-	return plural.FindDisjoint(given)
+	return plural.FindDisjoint(ranges)
 }
 
 func sourcesApart(v *view) (out findings) {
-	if what := v.apart(); what != "" {
+	if what := v.disjointSources(); what != "" {
 		out.add("sources", "%s", what)
 	}
 	return out
 }
 
-// late are the sources that are behind, by their places in the list.
-func (v *view) late(all []stream) map[int]lag {
+// lateSources are the sources that are behind, by their places in the list.
+func (v *view) lateSources(all []stream) map[int]lag {
 	out := map[int]lag{}
-	if v.apart() != "" { // their numbers cannot be compared
+	if v.disjointSources() != "" { // their numbers cannot be compared
 		return out
 	}
 	for i := range all {
-		if l := v.lagOf(all, i); v.running() && v.span() >= shortest && l.seconds > l.most {
+		if l := v.lagOf(all, i); v.running() && v.span() >= minSpan && l.seconds > l.tolerance {
 			out[i] = l
 		}
 	}
@@ -154,23 +154,23 @@ func (v *view) late(all []stream) map[int]lag {
 
 func sourceBehind(v *view) (out findings) {
 	all := v.streams()
-	behind := v.late(all)
+	behind := v.lateSources(all)
 	for i := range all {
 		l, is := behind[i]
 		if !is {
 			continue
 		}
 		x := &all[i]
-		at := unit("readout unit", x.GetRuIndex(), x.GetNode())
-		switch own := v.perSecond(x.GetFragments(), x.base.GetFragments()); {
+		at := unitName("readout unit", x.GetRuIndex(), x.GetNode())
+		switch rate := v.perSecond(x.GetFragments(), x.base.GetFragments()); {
 		case x.GetFragments() == 0:
 			out.add(x.name(), "%s of %s has given nothing yet, and the others have given %.0f fragments", x.name(), at, l.events)
-		case own == 0:
+		case rate == 0:
 			out.add(x.name(), "%s of %s gives nothing any more: its newest event is %d, %.0f before that of the others",
 				x.name(), at, x.GetLastEvent(), l.events)
 		default:
 			out.add(x.name(), "%s of %s is %.1f s behind the others: its newest event is %d, theirs %.0f; it gives %.3g "+
-				"fragments a second, they %.3g", x.name(), at, l.seconds, x.GetLastEvent(), l.newest, own, l.pace)
+				"fragments a second, they %.3g", x.name(), at, l.seconds, x.GetLastEvent(), l.newest, rate, l.rate)
 		}
 	}
 	return out
@@ -188,17 +188,17 @@ func adviseMissing(_ *view, component string) string {
 
 func sourceMissing(v *view) (out findings) {
 	all := v.streams()
-	behind := v.late(all)
+	behind := v.lateSources(all)
 	for i := range all {
 		x := &all[i]
-		missing, used := grown(x.GetMissing(), x.base.GetMissing()), grown(x.GetUsed(), x.base.GetUsed())
+		missing, used := increase(x.GetMissing(), x.base.GetMissing()), increase(x.GetUsed(), x.base.GetUsed())
 		_, is := behind[i]
-		if is || !v.running() || x.GetMissingPerS() == 0 || missing < enoughMissings ||
-			missing/(missing+used) <= missingAtMost {
+		if is || !v.running() || x.GetMissingPerS() == 0 || missing < minMissing ||
+			missing/(missing+used) <= maxMissingShare {
 			continue
 		}
 		out.add(x.name(), "%s of the events have no fragment of %s of %s", percent(missing/(missing+used)), x.name(),
-			unit("readout unit", x.GetRuIndex(), x.GetNode()))
+			unitName("readout unit", x.GetRuIndex(), x.GetNode()))
 	}
 	return out
 }

@@ -74,7 +74,7 @@ func (s *scene) answer(line string) string {
 			s.rates[n+" "+w[2]] = s.float(w[3])
 		}
 	case "way":
-		t := s.way(uint32(s.float(w[1])), uint32(s.float(w[2])))
+		t := s.link(uint32(s.float(w[1])), uint32(s.float(w[2])))
 		s.rates["way sent "+t], s.rates["way resent "+t] = s.float(w[3]), s.float(w[4])
 	case "held":
 		s.rates["held "+w[1]] = s.float(w[2])
@@ -104,7 +104,7 @@ func (s *scene) answer(line string) string {
 		}
 		return s.pass(d)
 	case "alarms":
-		return s.on()
+		return s.activeAlarms()
 	case "play":
 		return s.play("testdata/" + w[1])
 	default:
@@ -178,7 +178,7 @@ func (s *scene) names(word string) (out []string) {
 	return out
 }
 
-func (s *scene) way(ru, bu uint32) string {
+func (s *scene) link(ru, bu uint32) string {
 	has := func(t *ecsv1.Traffic) bool { return t.GetRu() == ru && t.GetBu() == bu }
 	if !slices.ContainsFunc(s.s.GetTraffic(), has) {
 		s.s.Traffic = append(s.s.Traffic, &ecsv1.Traffic{Ru: ru, Bu: bu})
@@ -291,7 +291,7 @@ func (s *scene) pass(d time.Duration) string {
 		s.grow()
 		one := proto.Clone(s.s).(*ecsv1.Snapshot)
 		_, changes := s.w.Look(one, s.tree)
-		b.WriteString(tell(one, epoch, changes))
+		b.WriteString(changesText(one, epoch, changes))
 	}
 	return b.String()
 }
@@ -304,7 +304,7 @@ func (s *scene) grow() {
 	}
 	for _, n := range s.s.GetNodes() {
 		for what, v := range s.counts {
-			if counter, own := strings.CutPrefix(what, n.GetName()+" "); own {
+			if counter, found := strings.CutPrefix(what, n.GetName()+" "); found {
 				n.Counters[counter] = uint64(v)
 			}
 		}
@@ -329,12 +329,12 @@ func (s *scene) grow() {
 	t.ChunksSent, t.ChunksResent = uint64(s.counts["total chunks_sent"]), uint64(s.counts["total chunks_resent"])
 }
 
-// tell says what changed with a snapshot.
-func tell(s *ecsv1.Snapshot, since time.Time, changes []Change) string {
+// changesText says what changed with a snapshot.
+func changesText(s *ecsv1.Snapshot, since time.Time, changes []Change) string {
 	var b strings.Builder
 	for _, c := range changes {
 		at := s.GetAt().AsTime().Sub(since).Seconds()
-		if c.Off {
+		if c.Cleared {
 			fmt.Fprintf(&b, "%.1f s: - %s\n", at, c.Alarm.GetRule())
 			continue
 		}
@@ -347,7 +347,7 @@ func severity(a *ecsv1.Alarm) string {
 	return strings.ToLower(strings.TrimPrefix(a.GetSeverity().String(), "SEVERITY_"))
 }
 
-func (s *scene) on() string {
+func (s *scene) activeAlarms() string {
 	var b strings.Builder
 	for _, a := range s.w.alarms() {
 		fmt.Fprintf(&b, "%s: %s\n   since %.1f s. %s\n", a.GetRule(), a.GetWhat(), a.GetSince().AsTime().Sub(epoch).Seconds(),
@@ -383,7 +383,7 @@ func (s *scene) play(file string) string {
 			begun = one.GetAt().AsTime()
 		}
 		_, changes := w.Look(&one, nil)
-		b.WriteString(tell(&one, begun, changes))
+		b.WriteString(changesText(&one, begun, changes))
 	}
 	return b.String()
 }

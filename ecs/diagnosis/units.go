@@ -4,14 +4,14 @@ import (
 	"time"
 )
 
-// ofReadout are the rules about readout units.
-func ofReadout() []Rule {
+// readoutRules are the rules about readout units.
+func readoutRules() []Rule {
 	return []Rule{
 		{
 			ID:       "slow-source",
 			Severity: warning,
 			Hold:     2 * time.Second,
-			look:     slowSource,
+			find:     slowSource,
 			When: "A readout unit waits for its source most of the time, and that gives less than four fifths of the rate at " +
 				"which the others' can.",
 			Advice: "Check what feeds this readout unit: the card and its link, the disk or the file system of its input, " +
@@ -22,7 +22,7 @@ func ofReadout() []Rule {
 			ID:       "holds-phases",
 			Severity: warning,
 			Hold:     2 * time.Second,
-			look:     holdsPhases,
+			find:     holdsPhases,
 			When: "One readout unit enters the barrier last in far more than its share of phases, by a twentieth of a " +
 				"phase or more, and the others wait there for a twentieth of their time or more.",
 			Advice: "Compare it with the others: its share of the data, its processor, its port; if its source is slow, " +
@@ -32,7 +32,7 @@ func ofReadout() []Rule {
 			ID:       "phases-overrun",
 			Severity: warning,
 			Hold:     2 * time.Second,
-			look:     overrun,
+			find:     overrun,
 			When:     "More than 1 % of a readout unit's phases take longer than `phase-end` allows (such as 20ms).",
 			Advice:   "Give phase-end a longer time, or look for what makes this unit slow.",
 		},
@@ -42,21 +42,21 @@ func ofReadout() []Rule {
 // slowSource compares what sources give while they are asked: a source that is fast is asked seldom, since the unit
 // waits for room.
 func slowSource(v *view) (out findings) {
-	units := v.readout()
+	units := v.readouts()
 	gives := make([]float64, len(units)) // MEPs a second of being asked
 	for i := range units {
-		if t := units[i].grown("ru.source_us") / 1e6; t > 0 {
-			gives[i] = units[i].grown("ru.meps_read") / t
+		if t := units[i].increase("ru.source_us") / 1e6; t > 0 {
+			gives[i] = units[i].increase("ru.meps_read") / t
 		}
 	}
 	for i := range units {
 		var others []float64
 		for j := range units {
-			if j != i && units[j].grown("ru.meps_read") > 0 {
+			if j != i && units[j].increase("ru.meps_read") > 0 {
 				others = append(others, gives[j])
 			}
 		}
-		name := units[i].ru()
+		name := units[i].ruName()
 		switch rate := median(others); {
 		case !v.running() || len(others) == 0 || units[i].share("ru.source_us") < 0.5 || gives[i] >= 0.8*rate:
 		case gives[i] == 0:
@@ -70,8 +70,8 @@ func slowSource(v *view) (out findings) {
 	return out
 }
 
-// enoughPhases is how many phases must have been held in that time for shares of them to mean anything.
-const enoughPhases = 50
+// minPhases is how many phases must have been held in that time for shares of them to mean anything.
+const minPhases = 50
 
 func holdsPhases(v *view) (out findings) {
 	was := map[uint32]uint64{}
@@ -80,19 +80,19 @@ func holdsPhases(v *view) (out findings) {
 	}
 	all, phases, rus := 0.0, 0.0, 0
 	for _, h := range v.now.GetHolders() {
-		all += grown(h.GetEpochs(), was[h.GetRu()])
+		all += increase(h.GetEpochs(), was[h.GetRu()])
 	}
-	for _, m := range v.readout() {
+	for _, m := range v.readouts() {
 		rus++
-		phases = max(phases, m.grown("ru.phases"))
+		phases = max(phases, m.increase("ru.phases"))
 	}
-	if !v.running() || rus < 2 || all < enoughPhases || phases == 0 {
+	if !v.running() || rus < 2 || all < minPhases || phases == 0 {
 		return nil
 	}
 	const matters = 1. / 20
 	phase := v.span().Seconds() * 1e6 / phases // µs
 	for _, h := range v.now.GetHolders() {
-		share := grown(h.GetEpochs(), was[h.GetRu()]) / all
+		share := increase(h.GetEpochs(), was[h.GetRu()]) / all
 		if share > 0.5+0.5/float64(rus) && float64(h.GetByUsP50()) > matters*phase && v.waitsFor(h.GetRu()) > matters {
 			name := v.readoutName(h.GetRu())
 			out.add(name, "%s is the last in %s of the phases, by %d µs in the middle and %d µs at the 99th percentile, of "+
@@ -107,7 +107,7 @@ func holdsPhases(v *view) (out findings) {
 // them may be the last again and again, and nobody waits.
 func (v *view) waitsFor(ru uint32) float64 {
 	var others []float64
-	for _, m := range v.readout() {
+	for _, m := range v.readouts() {
 		if m.GetRuIndex() != ru {
 			others = append(others, m.share("ru.barrier_us"))
 		}
@@ -116,23 +116,23 @@ func (v *view) waitsFor(ru uint32) float64 {
 }
 
 func overrun(v *view) (out findings) {
-	for _, m := range v.readout() {
-		over, phases := m.grown("ru.overruns"), m.grown("ru.phases")
+	for _, m := range v.readouts() {
+		over, phases := m.increase("ru.overruns"), m.increase("ru.phases")
 		if v.running() && phases > 0 && over/phases > 0.01 {
-			out.add(m.ru(), "%s of the phases of %s take too long", percent(over/phases), m.ru())
+			out.add(m.ruName(), "%s of the phases of %s take too long", percent(over/phases), m.ruName())
 		}
 	}
 	return out
 }
 
-// ofBuilder are the rules about builder units.
-func ofBuilder() []Rule {
+// builderRules are the rules about builder units.
+func builderRules() []Rule {
 	return []Rule{
 		{
 			ID:       "slow-output",
 			Severity: warning,
 			Hold:     2 * time.Second,
-			look:     slowOutput,
+			find:     slowOutput,
 			When:     "The output of a builder unit takes more than four fifths of its time.",
 			Advice: "Look at the disk it writes to, or at whoever reads its buffer; where discarding is better than waiting " +
 				"set `overload: discard`.",
@@ -141,7 +141,7 @@ func ofBuilder() []Rule {
 			ID:       "slow-builder",
 			Severity: warning,
 			Hold:     3 * time.Second,
-			look:     slowBuilder,
+			find:     slowBuilder,
 			When: "A builder unit holds at least twice as many MEPs as the others and the scheduler waits; or it holds as " +
 				"many, and builds less than half as fast.",
 			Advice: "Look at its output (slow-output says so), its processor and the way to it; exclude it if it cannot be " +
@@ -151,7 +151,7 @@ func ofBuilder() []Rule {
 			ID:       "suspended",
 			Severity: info,
 			Hold:     time.Second,
-			look:     suspended,
+			find:     suspended,
 			When:     "A builder unit is suspended on purpose (`debug.suspend-bus`).",
 			Advice:   "That is a test: take the setting out of the configuration for a real run.",
 		},
@@ -159,10 +159,10 @@ func ofBuilder() []Rule {
 }
 
 func slowOutput(v *view) (out findings) {
-	for _, m := range v.builder() {
+	for _, m := range v.builders() {
 		if share := m.share("bu.sink_us"); v.running() && share > 0.8 {
-			out.add(m.bu(), "the output of %s takes %s of its time, for %s a second", m.bu(),
-				percent(min(1, share)), amount(m.grown("bu.bytes_built")/m.s))
+			out.add(m.buName(), "the output of %s takes %s of its time, for %s a second", m.buName(),
+				percent(min(1, share)), formatBytes(m.increase("bu.bytes_built")/m.seconds))
 		}
 	}
 	return out
@@ -172,8 +172,8 @@ func slowOutput(v *view) (out findings) {
 // none left. Where the scheduler leaves places empty they have others to build, and only build more.
 func slowBuilder(v *view) (out findings) {
 	rates := map[uint32]float64{} // MEPs a second
-	for _, m := range v.builder() {
-		rates[m.GetBuIndex()] = m.grown("bu.meps_built") / m.s
+	for _, m := range v.builders() {
+		rates[m.GetBuIndex()] = m.increase("bu.meps_built") / m.seconds
 	}
 	waits := v.now.GetScheduler().GetWaitingFor()
 	slots := v.now.GetScheduler().GetSlots()
@@ -185,30 +185,30 @@ func slowBuilder(v *view) (out findings) {
 		for j, o := range slots {
 			if j != i && !o.GetExcluded() {
 				others = append(others, float64(o.GetUsed()))
-				if rate, told := rates[o.GetBu()]; told {
+				if rate, found := rates[o.GetBu()]; found {
 					theirs = append(theirs, rate)
 				}
 			}
 		}
 		name, held := v.builderName(u.GetBu()), median(others)
-		own, told := rates[u.GetBu()]
+		builtRate, found := rates[u.GetBu()]
 		switch {
 		case len(others) == 0:
 		case held <= float64(u.GetUsed())/2 && (waits == "slots" || waits == "look_ahead"):
 			out.add(name, "%s holds %d MEPs in its %d slots, and the others %.3g; the scheduler waits for %s",
 				name, u.GetUsed(), u.GetSlots(), held, waits)
-		case told && own < median(theirs)/2 && float64(u.GetUsed()) >= held:
+		case found && builtRate < median(theirs)/2 && float64(u.GetUsed()) >= held:
 			out.add(name, "%s holds %d MEPs in its %d slots, and builds %.0f a second where the others build %.0f",
-				name, u.GetUsed(), u.GetSlots(), own, median(theirs))
+				name, u.GetUsed(), u.GetSlots(), builtRate, median(theirs))
 		}
 	}
 	return out
 }
 
 func suspended(v *view) (out findings) {
-	for _, m := range v.builder() {
-		if m.grown("bu.suspensions") > 0 || m.grown("bu.suspended_us") > 0 {
-			out.add(m.bu(), "%s has been suspended on purpose %d times", m.bu(), m.GetCounters()["bu.suspensions"])
+	for _, m := range v.builders() {
+		if m.increase("bu.suspensions") > 0 || m.increase("bu.suspended_us") > 0 {
+			out.add(m.buName(), "%s has been suspended on purpose %d times", m.buName(), m.GetCounters()["bu.suspensions"])
 		}
 	}
 	return out

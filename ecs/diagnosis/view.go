@@ -15,8 +15,8 @@ type view struct {
 	tree      *ecsv1.Component
 }
 
-// shortest is the least time over which differences say something: two reports of a node.
-const shortest = time.Second
+// minSpan is the least time over which differences say something: two reports of a node.
+const minSpan = time.Second
 
 // running says that a run is being built.
 func (v *view) running() bool { return v.now.GetRun() != 0 && v.now.GetState() == "Running" }
@@ -27,8 +27,8 @@ func (v *view) span() time.Duration { return v.now.GetAt().AsTime().Sub(v.base.G
 // member is a node in both snapshots.
 type member struct {
 	*ecsv1.NodeFigures
-	base *ecsv1.NodeFigures
-	s    float64 // seconds between its reports
+	base    *ecsv1.NodeFigures
+	seconds float64 // seconds between its reports
 }
 
 // members are the nodes of which there are differences.
@@ -39,28 +39,28 @@ func (v *view) members() (out []member) {
 			continue
 		}
 		m := member{NodeFigures: n, base: v.base.GetNodes()[i]}
-		m.s = v.span().Seconds() - float64(int64(n.GetReportAgeMs())-int64(m.base.GetReportAgeMs()))/1e3
-		if m.s >= shortest.Seconds() {
+		m.seconds = v.span().Seconds() - float64(int64(n.GetReportAgeMs())-int64(m.base.GetReportAgeMs()))/1e3
+		if m.seconds >= minSpan.Seconds() {
 			out = append(out, m)
 		}
 	}
 	return out
 }
 
-// readout and builder are the members with such a unit.
-func (v *view) readout() []member {
+// readouts and builder are the members with such a unit.
+func (v *view) readouts() []member {
 	return slices.DeleteFunc(v.members(), func(m member) bool { return !m.GetReadout() })
 }
-func (v *view) builder() []member {
+func (v *view) builders() []member {
 	return slices.DeleteFunc(v.members(), func(m member) bool { return !m.GetBuilder() })
 }
 
-// grown is by how much a counter grew; 0 if it fell, of a node that began anew.
-func (m *member) grown(counter string) float64 {
-	return grown(m.GetCounters()[counter], m.base.GetCounters()[counter])
+// increase is by how much a counter grew; 0 if it fell, of a node that began anew.
+func (m *member) increase(counter string) float64 {
+	return increase(m.GetCounters()[counter], m.base.GetCounters()[counter])
 }
 
-func grown(now, base uint64) float64 {
+func increase(now, base uint64) float64 {
 	if now < base {
 		return 0
 	}
@@ -68,13 +68,13 @@ func grown(now, base uint64) float64 {
 }
 
 // share is the part of the time that a counter of µs grew by.
-func (m *member) share(counter string) float64 { return m.grown(counter) / 1e6 / m.s }
+func (m *member) share(counter string) float64 { return m.increase(counter) / 1e6 / m.seconds }
 
-// ru and bu name the units of a node.
-func (m *member) ru() string { return unit("readout unit", m.GetRuIndex(), m.GetName()) }
-func (m *member) bu() string { return unit("builder unit", m.GetBuIndex(), m.GetName()) }
+// ruName and bu name the units of a node.
+func (m *member) ruName() string { return unitName("readout unit", m.GetRuIndex(), m.GetName()) }
+func (m *member) buName() string { return unitName("builder unit", m.GetBuIndex(), m.GetName()) }
 
-func unit(kind string, index uint32, node string) string {
+func unitName(kind string, index uint32, node string) string {
 	if node == "" {
 		return fmt.Sprintf("%s %d", kind, index)
 	}
@@ -85,19 +85,19 @@ func unit(kind string, index uint32, node string) string {
 func (v *view) readoutName(index uint32) string {
 	for _, n := range v.now.GetNodes() {
 		if n.GetReadout() && n.GetRuIndex() == index {
-			return unit("readout unit", index, n.GetName())
+			return unitName("readout unit", index, n.GetName())
 		}
 	}
-	return unit("readout unit", index, "")
+	return unitName("readout unit", index, "")
 }
 
 func (v *view) builderName(index uint32) string {
 	for _, n := range v.now.GetNodes() {
 		if n.GetBuilder() && n.GetBuIndex() == index {
-			return unit("builder unit", index, n.GetName())
+			return unitName("builder unit", index, n.GetName())
 		}
 	}
-	return unit("builder unit", index, "")
+	return unitName("builder unit", index, "")
 }
 
 // median of figures, 0 of none.
@@ -117,8 +117,8 @@ func percent(share float64) string {
 	return fmt.Sprintf("%.0f %%", 100*share)
 }
 
-// amount is a size for people.
-func amount(n float64) string {
+// formatBytes is a size for people.
+func formatBytes(n float64) string {
 	for _, u := range []string{"B", "kB", "MB", "GB"} {
 		if n < 1000 {
 			return fmt.Sprintf("%.3g %s", n, u)

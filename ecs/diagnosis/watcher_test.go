@@ -16,7 +16,7 @@ import (
 func TestRulesAreWhole(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range Rules() {
-		if !regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`).MatchString(r.ID) || seen[r.ID] || r.look == nil || r.Severity == 0 {
+		if !regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`).MatchString(r.ID) || seen[r.ID] || r.find == nil || r.Severity == 0 {
 			t.Errorf("%q: no name, twice there, without severity or without a condition", r.ID)
 		}
 		seen[r.ID] = true

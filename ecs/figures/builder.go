@@ -34,8 +34,8 @@ type Node struct {
 	Received time.Time      // when that came, by the clock of Reading.At
 }
 
-// silent is how old a report is that stands for nothing any more: six intervals of those of the control.
-const silent = 3 * time.Second
+// silentAfter is how old a report is that stands for nothing any more: six intervals of those of the control.
+const silentAfter = 3 * time.Second
 
 // Builder makes snapshots.
 type Builder struct {
@@ -76,7 +76,7 @@ func (b *Builder) Add(r *Reading) *ecsv1.Snapshot {
 	resent := 0.0 // chunks a second
 	for i := range r.Nodes {
 		n := r.Nodes[i]
-		n.Report = ofRun(n.Report, r.Run)
+		n.Report = reportOfRun(n.Report, r.Run)
 		s.Nodes = append(s.Nodes, b.node(r, &n))
 		if n.Report == nil {
 			continue
@@ -96,7 +96,7 @@ func (b *Builder) Add(r *Reading) *ecsv1.Snapshot {
 			ByUsP99: h.Late.ValueAtQuantile(99),
 		})
 	}
-	for _, m := range Missing(reports) {
+	for _, m := range SumMissing(reports) {
 		s.Missing = append(s.Missing, &ecsv1.MissingReadout{
 			Ru:       m.GetRuIndex(),
 			Meps:     m.GetMeps(),
@@ -104,17 +104,17 @@ func (b *Builder) Add(r *Reading) *ecsv1.Snapshot {
 			FirstMep: m.GetFirstMep(),
 			LastMep:  m.GetLastMep(),
 
-			WholeFromMep: wholeFrom(r.Scheduler, int(m.GetRuIndex())),
+			WholeFromMep: completeFrom(r.Scheduler, int(m.GetRuIndex())),
 		})
 	}
-	s.LatencyParts = latencyParts(reports)
-	b.total(r, s, Sum(reports))
+	s.LatencyParts = latencyStages(reports)
+	b.total(r, s, SumCounters(reports))
 	b.history.add(s, resent)
 	return s
 }
 
-// wholeFrom is the MEP from which on nothing is missing of a readout unit that was gone; nil while it is.
-func wholeFrom(st *tagnet.Stats, ru int) *uint64 {
+// completeFrom is the MEP from which on nothing is missing of a readout unit that was gone; nil while it is.
+func completeFrom(st *tagnet.Stats, ru int) *uint64 {
 	if st == nil || ru >= len(st.GetRus()) {
 		return nil
 	}
@@ -127,8 +127,8 @@ func wholeFrom(st *tagnet.Stats, ru int) *uint64 {
 
 const counterResent = "link.chunks_resent"
 
-// ofRun is a report without what it tells of another run: the one before, until the node has begun this one.
-func ofRun(rep *nodev1.Report, run uint32) *nodev1.Report {
+// reportOfRun is a report without what it tells of another run: the one before, until the node has begun this one.
+func reportOfRun(rep *nodev1.Report, run uint32) *nodev1.Report {
 	if rep == nil || run == 0 || rep.GetRun() == run {
 		return rep
 	}
@@ -143,9 +143,9 @@ func ofRun(rep *nodev1.Report, run uint32) *nodev1.Report {
 	}
 }
 
-// Left is the state of a node that was told to end and has left the run in good order: it is silent since then, as it
+// Withdrawn is the state of a node that was told to end and has left the run in good order: it is silent since then, as it
 // should be.
-const Left = "left"
+const Withdrawn = "left"
 
 // node makes the figures of a node.
 func (b *Builder) node(r *Reading, n *Node) *ecsv1.NodeFigures {
@@ -171,8 +171,8 @@ func (b *Builder) node(r *Reading, n *Node) *ecsv1.NodeFigures {
 		return f
 	}
 	age := max(0, r.At.Sub(n.Received))
-	f.ReportAgeMs, f.Silent = uint64(age.Milliseconds()), age >= silent && n.State != Left
-	f.ClockOffsetUs = b.clock(f.Name).see(rep.GetAtUs(), n.Received.UnixMicro())
+	f.ReportAgeMs, f.Silent = uint64(age.Milliseconds()), age >= silentAfter && n.State != Withdrawn
+	f.ClockOffsetUs = b.clock(f.Name).observe(rep.GetAtUs(), n.Received.UnixMicro())
 	at := reportedAt(n)
 	sent := b.rate(f.Name, "ru.bytes_written", rep.GetCounters()["ru.bytes_written"], at)
 	built := b.rate(f.Name, "bu.bytes_built", rep.GetCounters()["bu.bytes_built"], at)
@@ -194,7 +194,7 @@ func (b *Builder) traffic(r *Reading, n *Node, builders map[string]uint32) (row 
 	if !n.Member.GetReadout() {
 		return nil
 	}
-	old := r.At.Sub(n.Received) >= silent || n.Report.GetFinal()
+	old := r.At.Sub(n.Received) >= silentAfter || n.Report.GetFinal()
 	for _, l := range n.Report.GetLinks() {
 		bu, ok := builders[l.GetPeer()]
 		if !ok {

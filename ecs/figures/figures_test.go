@@ -19,20 +19,20 @@ import (
 
 func TestHistoryKeepsTheLast(t *testing.T) {
 	b := New()
-	const added = Depth + 500
+	const added = HistoryDepth + 500
 	for i := range added {
-		s := &ecsv1.Snapshot{At: timestamppb.New(epoch.Add(time.Duration(i) * every)),
+		s := &ecsv1.Snapshot{At: timestamppb.New(epoch.Add(time.Duration(i) * sampleInterval)),
 			Total: &ecsv1.Figures{EventRateHz: float64(i)}}
 		b.history.add(s, 0)
-		s.At = timestamppb.New(epoch.Add(time.Duration(i)*every + every/2)) // too early to be one of its own
+		s.At = timestamppb.New(epoch.Add(time.Duration(i)*sampleInterval + sampleInterval/2)) // too early to be one of its own
 		b.history.add(s, 0)
 	}
 	all := b.Samples(math.MaxInt)
-	if len(all) != Depth || len(b.Samples(3)) != 3 || b.Samples(0) != nil {
+	if len(all) != HistoryDepth || len(b.Samples(3)) != 3 || b.Samples(0) != nil {
 		t.Fatalf("%d samples are kept, of the last three %d, of none %d", len(all), len(b.Samples(3)), len(b.Samples(0)))
 	}
 	for i, s := range all {
-		if want := float64(added - Depth + i); s.GetEventRateHz() != want {
+		if want := float64(added - HistoryDepth + i); s.GetEventRateHz() != want {
 			t.Fatalf("sample %d is number %v, not %v", i, s.GetEventRateHz(), want)
 		}
 	}
@@ -135,7 +135,7 @@ func BenchmarkAdd(b *testing.B) {
 			builder := New()
 			b.ReportAllocs()
 			for n := range b.N {
-				r.At = epoch.Add(time.Duration(n) * every)
+				r.At = epoch.Add(time.Duration(n) * sampleInterval)
 				for i := range r.Nodes {
 					r.Nodes[i].Report.AtUs, r.Nodes[i].Received = r.At.UnixMicro(), r.At
 				}

@@ -6,25 +6,25 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// Depth is how many samples are kept (NIC-crossbar §3.1.4).
-const Depth = 2048
+// HistoryDepth is how many samples are kept (NIC-crossbar §3.1.4).
+const HistoryDepth = 2048
 
-// every is the least time between two samples: those of seventeen minutes are kept.
-const every = 500 * time.Millisecond
+// sampleInterval is the least time between two samples: those of seventeen minutes are kept.
+const sampleInterval = 500 * time.Millisecond
 
 // history keeps the main figures of the last snapshots.
 type history struct {
-	kept []*ecsv1.Sample // sample n at n modulo Depth
-	next int             // number of the sample to come
-	last time.Time
+	samples []*ecsv1.Sample // sample n at n modulo Depth
+	next    int             // number of the sample to come
+	last    time.Time
 }
 
-// slack is how much too early a sample may be: whoever adds one every 500 ms is now and then a little early.
-const slack = every / 10
+// sampleTolerance is how much too early a sample may be: whoever adds one every 500 ms is now and then a little early.
+const sampleTolerance = sampleInterval / 10
 
 func (h *history) add(s *ecsv1.Snapshot, resent float64) {
 	at := s.GetAt().AsTime()
-	if h.next > 0 && at.Sub(h.last) < every-slack && !at.Before(h.last) {
+	if h.next > 0 && at.Sub(h.last) < sampleInterval-sampleTolerance && !at.Before(h.last) {
 		return
 	}
 	t := s.GetTotal()
@@ -37,10 +37,10 @@ func (h *history) add(s *ecsv1.Snapshot, resent float64) {
 		EventsIncomplete:    t.GetEventsIncomplete(),
 		ResentChunksPerS:    resent,
 	}
-	if len(h.kept) < Depth {
-		h.kept = append(h.kept, sample)
+	if len(h.samples) < HistoryDepth {
+		h.samples = append(h.samples, sample)
 	} else {
-		h.kept[h.next%Depth] = sample
+		h.samples[h.next%HistoryDepth] = sample
 	}
 	h.next, h.last = h.next+1, at
 }
@@ -48,10 +48,10 @@ func (h *history) add(s *ecsv1.Snapshot, resent float64) {
 // Samples are the last ones, oldest first, so many at most. They are not to be changed.
 func (b *Builder) Samples(most int) []*ecsv1.Sample {
 	h := &b.history
-	n := min(most, len(h.kept))
+	n := min(most, len(h.samples))
 	var out []*ecsv1.Sample
 	for i := h.next - n; i < h.next; i++ {
-		out = append(out, h.kept[i%Depth])
+		out = append(out, h.samples[i%HistoryDepth])
 	}
 	return out
 }

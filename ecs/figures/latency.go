@@ -11,20 +11,20 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// onTheWay are the histograms of the way from trigger to decision: the whole, its parts, and parts of those.
-var onTheWay = []string{
+// latencyHistograms are the histograms of the way from trigger to decision: the whole, its parts, and parts of those.
+var latencyHistograms = []string{
 	node.HistogramDecision, node.HistogramBuilding, node.HistogramJudged, node.HistogramOrdering,
 	node.HistogramFilterWait, node.HistogramFilter, node.HistogramHost,
 }
 
-// latencyParts are those that somebody has told of.
-func latencyParts(reports []*nodev1.Report) (parts []*ecsv1.LatencyPart) {
-	for _, name := range onTheWay {
-		if l := latency(Merged(reports, name)); l != nil {
-			parts = append(parts, &ecsv1.LatencyPart{Name: strings.TrimSuffix(name, "_us"), Latency: l})
+// latencyStages are those that somebody has told of.
+func latencyStages(reports []*nodev1.Report) (stages []*ecsv1.LatencyPart) {
+	for _, name := range latencyHistograms {
+		if l := latency(MergeHistograms(reports, name)); l != nil {
+			stages = append(stages, &ecsv1.LatencyPart{Name: strings.TrimSuffix(name, "_us"), Latency: l})
 		}
 	}
-	return parts
+	return stages
 }
 
 // barsPerOctave is how fine the bars are: a fifth of the time each, which the eye can still tell apart.
@@ -48,12 +48,12 @@ func latency(h *hdr.Histogram) *ecsv1.Latency {
 		}
 		n := int(math.Floor(math.Log2(float64(max(1, bar.From))) * barsPerOctave))
 		if n != last {
-			out.Bars, last = append(out.Bars, &ecsv1.Bar{FromUs: edge(n), ToUs: edge(n + 1)}), n
+			out.Bars, last = append(out.Bars, &ecsv1.Bar{FromUs: barEdge(n), ToUs: barEdge(n + 1)}), n
 		}
 		out.Bars[len(out.Bars)-1].Count += uint64(bar.Count)
 	}
 	return out
 }
 
-// edge is the lower edge of a bar.
-func edge(n int) int64 { return int64(math.Ceil(math.Exp2(float64(n) / barsPerOctave))) }
+// barEdge is the lower edge of a bar.
+func barEdge(n int) int64 { return int64(math.Ceil(math.Exp2(float64(n) / barsPerOctave))) }

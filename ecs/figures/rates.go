@@ -12,16 +12,16 @@ type meter struct {
 	rate  float64
 }
 
-// shortest is the least time a rate is measured over: a report at a change of state comes on the heels of the one
+// minRateInterval is the least time a rate is measured over: a report at a change of state comes on the heels of the one
 // before, and two counts of a phase more or less would be a peak.
-const shortest = 100 * time.Millisecond
+const minRateInterval = 100 * time.Millisecond
 
-// see takes a reading and tells the rate per second, which stays as it was where the reading is not new.
-func (m *meter) see(value uint64, at int64) float64 {
+// observe takes a reading and tells the rate per second, which stays as it was where the reading is not new.
+func (m *meter) observe(value uint64, at int64) float64 {
 	switch {
 	case value < m.value || at < m.at: // whoever counts has begun anew, or its clock was set back
 		*m = meter{value: value, at: at}
-	case at-m.at >= shortest.Microseconds():
+	case at-m.at >= minRateInterval.Microseconds():
 		m.rate = float64(value-m.value) / (float64(at-m.at) / 1e6)
 		m.value, m.at = value, at
 	}
@@ -36,7 +36,7 @@ func (b *Builder) rate(node, counter string, value uint64, at int64) float64 {
 		b.meters[key] = &meter{value: value, at: at}
 		return 0
 	}
-	return m.see(value, at)
+	return m.observe(value, at)
 }
 
 // flowKept is how many readings the rate of a live source is of: two seconds of them, since front-ends give as few as
@@ -44,25 +44,25 @@ func (b *Builder) rate(node, counter string, value uint64, at int64) float64 {
 const flowKept = 5
 
 // flow makes a rate of a cumulative counter over its last readings.
-type flow struct{ seen []reading }
+type flow struct{ readings []reading }
 
 type reading struct {
 	value uint64
 	at    int64 // µs
 }
 
-// see takes a reading and tells the rate per second, 0 until there are two.
-func (f *flow) see(value uint64, at int64) float64 {
+// observe takes a reading and tells the rate per second, 0 until there are two.
+func (f *flow) observe(value uint64, at int64) float64 {
 	now := reading{value, at}
-	last := len(f.seen) - 1
+	last := len(f.readings) - 1
 	switch {
-	case last < 0 || value < f.seen[last].value || at < f.seen[last].at: // it begins, or begins anew
-		f.seen = append(f.seen[:0], now)
-	case at-f.seen[last].at >= shortest.Microseconds():
-		f.seen = append(f.seen, now)
-		f.seen = f.seen[max(0, len(f.seen)-flowKept):]
+	case last < 0 || value < f.readings[last].value || at < f.readings[last].at: // it begins, or begins anew
+		f.readings = append(f.readings[:0], now)
+	case at-f.readings[last].at >= minRateInterval.Microseconds():
+		f.readings = append(f.readings, now)
+		f.readings = f.readings[max(0, len(f.readings)-flowKept):]
 	}
-	first, newest := f.seen[0], f.seen[len(f.seen)-1]
+	first, newest := f.readings[0], f.readings[len(f.readings)-1]
 	if newest.at == first.at {
 		return 0
 	}
@@ -78,9 +78,9 @@ type clock struct {
 	offsets []int64
 }
 
-// see takes when a report was made, by the node's clock, and when it came, by the control's, both in µs. The time on
+// observe takes when a report was made, by the node's clock, and when it came, by the control's, both in µs. The time on
 // the way makes every offset too small, so the largest of the last ones is nearest.
-func (c *clock) see(made, came int64) int64 {
+func (c *clock) observe(made, came int64) int64 {
 	if made == 0 {
 		return 0
 	}

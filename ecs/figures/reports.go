@@ -27,8 +27,8 @@ func Histogram(rep *nodev1.Report, name string) *hdr.Histogram {
 	return h
 }
 
-// Merged is the histogram of a name of all reports that told one; nil if none did.
-func Merged(reports []*nodev1.Report, name string) (sum *hdr.Histogram) {
+// MergeHistograms is the histogram of a name of all reports that told one; nil if none did.
+func MergeHistograms(reports []*nodev1.Report, name string) (sum *hdr.Histogram) {
 	for _, rep := range reports {
 		h := Histogram(rep, name)
 		switch {
@@ -69,8 +69,8 @@ func Holders(reports []*nodev1.Report) []Holder {
 	return out
 }
 
-// Missing adds up what readout units that were gone are missing in, as builder units tell, in the order of their index.
-func Missing(reports []*nodev1.Report) (all []*nodev1.Missing) {
+// SumMissing adds up what readout units that were gone are missing in, as builder units tell, in the order of their index.
+func SumMissing(reports []*nodev1.Report) (all []*nodev1.Missing) {
 	for _, rep := range reports {
 		for _, m := range rep.GetMissing() {
 			i, found := slices.BinarySearchFunc(all, m.GetRuIndex(), func(a *nodev1.Missing, ru uint32) int {
@@ -93,8 +93,8 @@ func Missing(reports []*nodev1.Report) (all []*nodev1.Missing) {
 // SchedulerCounters describes the counters that a snapshot may have of the scheduler.
 func SchedulerCounters() counter.List { return tagnet.CounterList() }
 
-// Sum adds up the counters of all reports, by name and as their kinds want.
-func Sum(reports []*nodev1.Report) map[string]uint64 {
+// SumCounters adds up the counters of all reports, by name and as their kinds want.
+func SumCounters(reports []*nodev1.Report) map[string]uint64 {
 	sums := map[string]uint64{}
 	for _, rep := range reports {
 		node.Counters().Sum(sums, rep.GetCounters())

@@ -15,8 +15,8 @@ type Source struct {
 	RU   int    // index of its readout unit
 }
 
-// perSource begins the names of the counters of live sources; their ids end them.
-const perSource = "ru.input_"
+// sourcePrefix begins the names of the counters of live sources; their ids end them.
+const sourcePrefix = "ru.input_"
 
 // sources makes the figures of the live sources.
 func (b *Builder) sources(r *Reading) (out []*ecsv1.SourceFigures) {
@@ -47,14 +47,14 @@ func (b *Builder) source(r *Reading, src Source, n *Node) *ecsv1.SourceFigures {
 		return f
 	}
 	f.Node = n.Member.GetName()
-	rep := ofRun(n.Report, r.Run)
+	rep := reportOfRun(n.Report, r.Run)
 	if rep == nil {
 		return f
 	}
 	age := max(0, r.At.Sub(n.Received))
-	f.Silent = age >= silent && n.State != Left
-	count(f, rep.GetCounters(), "."+strconv.Itoa(src.ID))
-	f.WhyRefused, f.WhyThrown = whyNot(rep, src.ID)
+	f.Silent = age >= silentAfter && n.State != Withdrawn
+	fillCounters(f, rep.GetCounters(), "."+strconv.Itoa(src.ID))
+	f.WhyRefused, f.WhyThrown = rejectReasons(rep, src.ID)
 	f.Frontend = rep.GetFrontends()[uint32(src.ID)]
 	if f.GetFragments() > 0 {
 		f.MeanSize = float64(f.GetBytes()) / float64(f.GetFragments())
@@ -76,9 +76,9 @@ func (b *Builder) source(r *Reading, src Source, n *Node) *ecsv1.SourceFigures {
 	return f
 }
 
-// count fills in what a report counted of a source, given the end of the counters' names.
-func count(f *ecsv1.SourceFigures, counters map[string]uint64, id string) {
-	of := func(name string) uint64 { return counters[perSource+name+id] }
+// fillCounters fills in what a report counted of a source, given the end of the counters' names.
+func fillCounters(f *ecsv1.SourceFigures, counters map[string]uint64, id string) {
+	of := func(name string) uint64 { return counters[sourcePrefix+name+id] }
 	f.Fragments, f.Bytes, f.Used, f.Missing, f.Gaps = of("fragments"), of("bytes"), of("used"), of("missing"), of("gaps")
 	f.Thrown = of("repeats") + of("backwards") + of("late") + of("jumps")
 	f.Refused, f.Lost, f.Dropped, f.Waiting = of("refused"), of("lost"), of("dropped"), of("waiting")
@@ -92,11 +92,11 @@ func (b *Builder) flow(f *ecsv1.SourceFigures, counter string, value uint64, at 
 	if b.flows[key] == nil {
 		b.flows[key] = &flow{}
 	}
-	return b.flows[key].see(value, at)
+	return b.flows[key].observe(value, at)
 }
 
-// whyNot is why something of a source was refused, and thrown away, last.
-func whyNot(rep *nodev1.Report, id int) (refused, thrown string) {
+// rejectReasons is why something of a source was refused, and thrown away, last.
+func rejectReasons(rep *nodev1.Report, id int) (refused, thrown string) {
 	for _, r := range rep.GetReasons() {
 		switch {
 		case int(r.GetSource()) != id:

@@ -65,13 +65,13 @@ func (s *scene) answer(line string) string {
 			ID: transcript.Number(s.t, w[1]), Name: w[2], RU: transcript.Number(s.t, w[4]),
 		})
 	case "run":
-		s.r.Run, s.r.State, s.r.Began = uint32(transcript.Number(s.t, w[1])), "Running", s.at(w[3])
+		s.r.Run, s.r.State, s.r.Began = uint32(transcript.Number(s.t, w[1])), "Running", s.timeAt(w[3])
 	case "report":
-		s.report(w[1], s.at(w[3]), w[4:])
+		s.report(w[1], s.timeAt(w[3]), w[4:])
 	case "scheduler":
 		s.scheduler(w[1:])
 	case "add":
-		s.r.At = s.at(w[2])
+		s.r.At = s.timeAt(w[2])
 		return show(s.b.Add(&s.r))
 	case "samples":
 		var b strings.Builder
@@ -87,7 +87,7 @@ func (s *scene) answer(line string) string {
 	return ""
 }
 
-func (s *scene) at(ms string) time.Time {
+func (s *scene) timeAt(ms string) time.Time {
 	return epoch.Add(time.Duration(s.float(ms) * float64(time.Millisecond)))
 }
 
@@ -123,7 +123,7 @@ func (s *scene) report(name string, at time.Time, words []string) {
 		key, value, _ := strings.Cut(word, "=")
 		switch {
 		case key == "made":
-			rep.AtUs = s.at(value).UnixMicro()
+			rep.AtUs = s.timeAt(value).UnixMicro()
 		case key == "run":
 			rep.Run = uint32(s.float(value))
 		case key == "final":

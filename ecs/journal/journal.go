@@ -16,9 +16,9 @@ const kindGap = "gap"
 // KindLog is the kind of log lines.
 const KindLog = "log"
 
-// batch is how many events a subscription takes out of the journal at a time; no more than these are held for a reader
+// batchSize is how many events a subscription takes out of the journal at a time; no more than these are held for a reader
 // that is slow.
-const batch = 64
+const batchSize = 64
 
 // Journal keeps the last events. Methods may be called from any goroutine.
 type Journal struct {
@@ -77,7 +77,7 @@ func (j *Journal) Subscribe(ctx context.Context, after uint64) <-chan *ecsv1.Eve
 	go func() {
 		defer close(out)
 		for {
-			events, more := j.read(after, batch)
+			events, more := j.read(after, batchSize)
 			for _, e := range events {
 				select {
 				case out <- e:

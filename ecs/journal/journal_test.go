@@ -69,7 +69,7 @@ func TestSince(t *testing.T) {
 	}
 }
 
-func TestASlowReaderIsToldWhatItMissedAndHoldsUpNobody(t *testing.T) {
+func TestASlowReaderGetsAGapEventAndHoldsUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		j := New(100, 0)
@@ -79,21 +79,21 @@ func TestASlowReaderIsToldWhatItMissedAndHoldsUpNobody(t *testing.T) {
 			j.Add(&ecsv1.Event{Kind: "state"})
 			synctest.Wait() // it has taken what it can
 		}
-		next, missed := uint64(1), 0
+		next, skipped := uint64(1), 0
 		for next <= 500 {
 			e := <-events
 			if e.Kind == kindGap {
 				if want := fmt.Sprint(e.Number-next+1, " events "); !strings.HasPrefix(e.Text, want) {
 					t.Errorf("event %d was expected; %d %s", next, e.Number, e.Text)
 				}
-				missed += int(e.Number - next + 1)
+				skipped += int(e.Number - next + 1)
 			} else if e.Number != next {
 				t.Fatalf("event %d in the place of %d", e.Number, next)
 			}
 			next = e.Number + 1
 		}
-		if missed != 399 { // 500 but for the 100 remembered and the one in its hand
-			t.Errorf("it missed %d", missed)
+		if skipped != 399 { // 500 but for the 100 remembered and the one in its hand
+			t.Errorf("it missed %d", skipped)
 		}
 		cancel()
 		if _, open := <-events; open {

@@ -12,9 +12,9 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// longest is the length of a log line beyond which its end is left out of the journal, so that its size in bytes is
+// maxLine is the length of a log line beyond which its end is left out of the journal, so that its size in bytes is
 // bounded too.
-const longest = 2000
+const maxLine = 2000
 
 // handler puts log lines into a journal and passes them on.
 type handler struct {
@@ -49,7 +49,7 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 			Kind:      KindLog,
 			Component: line.component,
 			Run:       line.run,
-			Text:      shortened(r.Message + line.attrs),
+			Text:      truncate(r.Message + line.attrs),
 			Severity:  severity(r.Level),
 		}
 		if !r.Time.IsZero() {
@@ -124,10 +124,10 @@ func severity(l slog.Level) ecsv1.Severity {
 	return ecsv1.Severity_SEVERITY_INFO
 }
 
-// shortened is text that a message may carry: valid UTF-8, of bounded length.
-func shortened(s string) string {
-	if len(s) > longest {
-		s = fmt.Sprintf("%s… (%d bytes more)", s[:longest], len(s)-longest)
+// truncate is text that a message may carry: valid UTF-8, of bounded length.
+func truncate(s string) string {
+	if len(s) > maxLine {
+		s = fmt.Sprintf("%s… (%d bytes more)", s[:maxLine], len(s)-maxLine)
 	}
 	return strings.ToValidUTF8(s, "\uFFFD")
 }

@@ -19,9 +19,9 @@ import (
 //go:embed web
 var web embed.FS
 
-// policy lets the page load its own files and talk to its own origin. Nothing in it is inline: a value that got into
+// contentSecurityPolicy lets the page load its own files and talk to its own origin. Nothing in it is inline: a value that got into
 // the page as markup could do nothing.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"manifest-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
@@ -32,8 +32,8 @@ type asset struct {
 	etag        string
 }
 
-// kinds of the files there are. The system's own table may say something else, or nothing.
-var kinds = map[string]string{
+// contentTypes of the files there are. The system's own table may say something else, or nothing.
+var contentTypes = map[string]string{
 	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
 	".svg": "image/svg+xml", ".json": "application/json", ".txt": "text/plain; charset=utf-8",
 	".webmanifest": "application/manifest+json",
@@ -44,7 +44,7 @@ func assets(counters counter.List) map[string]asset {
 	out := map[string]asset{}
 	add := func(name, body string) {
 		sum := sha256.Sum256([]byte(body))
-		out[name] = asset{body, kinds[path.Ext(name)], `"` + hex.EncodeToString(sum[:12]) + `"`}
+		out[name] = asset{body, contentTypes[path.Ext(name)], `"` + hex.EncodeToString(sum[:12]) + `"`}
 	}
 	// The walk cannot fail: what is embedded is there.
 	_ = fs.WalkDir(web, "web", func(file string, e fs.DirEntry, err error) error {
@@ -82,7 +82,7 @@ func Handler(counters counter.List) http.Handler {
 	all := assets(counters)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("Content-Security-Policy", policy)
+		h.Set("Content-Security-Policy", contentSecurityPolicy)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")

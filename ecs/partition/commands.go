@@ -87,7 +87,7 @@ func (p *Partition) FSM() *ecsv1.FSM {
 			Destructive: d.destructive,
 			Via:         t.Via.String(),
 			To:          t.To.String(),
-			Timeout:     durationpb.New(timeouts.Of(t.Command)),
+			Timeout:     durationpb.New(timeouts.ForCommand(t.Command)),
 			Forced:      t.Forced,
 		}
 		for _, s := range fsm.States() {
@@ -215,7 +215,7 @@ func (p *Partition) prepareCommand(ctx context.Context, user string, c fsm.Comma
 	case c == fsm.Load:
 		cfg, err := p.completeConfiguration(args["configuration"], strings.Split(args["settings"], "\n"))
 		if err == nil && fsm.EffectOf(state, c) == fsm.Begun {
-			err = p.checkConfiguration(ctx, cfg, p.awaitNodes(ctx, cfg, until), p.timeouts().Of(fsm.Load))
+			err = p.checkConfiguration(ctx, cfg, p.awaitNodes(ctx, cfg, until), p.timeouts().ForCommand(fsm.Load))
 		}
 		if err != nil {
 			return &api.ConfigurationError{Problems: problemTexts(err)}
@@ -308,7 +308,7 @@ func (p *Partition) apiError(name string, err error) error {
 // completeConfiguration is a text with changes, over what the control was started with, completed.
 func (p *Partition) completeConfiguration(text string, settings []string) (config.Config, error) {
 	cfg := p.cfg.Default
-	if err := cfg.Over("configuration", []byte(text)); err != nil {
+	if err := cfg.Merge("configuration", []byte(text)); err != nil {
 		return cfg, err
 	}
 	settings = slices.DeleteFunc(settings, func(s string) bool { return strings.TrimSpace(s) == "" })

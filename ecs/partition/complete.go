@@ -62,7 +62,7 @@ func (p *Partition) noteUnread(rec *ecsv1.Run) {
 // completeRecords completes records, one at a time, the newest first.
 func (p *Partition) completeRecords() {
 	members := p.cfg.Members.ByName()
-	units := cluster.Units(members)
+	units := cluster.UnitNames(members)
 	maps.DeleteFunc(members, func(name string, _ cluster.Member) bool { return !slices.Contains(units, name) })
 	for _, attempt := range p.dueAttempts(time.Now(), membersKey(members)) {
 		if err := p.completeRecord(p.ctx, attempt, members); err != nil && p.ctx.Err() == nil {

@@ -143,7 +143,7 @@ func (h *farm) startControl() {
 	if h.store, err = record.Open(h.path); err != nil {
 		h.t.Fatal(err)
 	}
-	h.store.Patience(h.minTimeout)
+	h.store.RaiseTimeout(h.minTimeout)
 	h.journal = journal.New(1000, uint64(time.Now().UnixMicro()))
 	id := h.identity(nodes.Name, certs.RoleControl)
 	h.members, err = cluster.Open(h.t.Context(), cluster.Config{
@@ -273,7 +273,7 @@ func (h *farm) awaitJoined(nodes int) {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(h.t.Context(), patiently.Long)
 	defer cancel()
-	there := h.members.Until(ctx, func(there map[string]cluster.Member) bool { return len(there) == nodes+1 })
+	there := h.members.WaitUntil(ctx, func(there map[string]cluster.Member) bool { return len(there) == nodes+1 })
 	if len(there) != nodes+1 {
 		h.t.Fatalf("only %v have joined", there)
 	}

@@ -40,7 +40,7 @@ func (p *Partition) chooseMembers(ctx context.Context, cfg *config.Config) ([]st
 	if names := cfg.MemberNames(); names != nil {
 		return names, nil
 	}
-	names := cluster.Units(p.awaitNodes(ctx, *cfg, p.joinDeadline()))
+	names := cluster.UnitNames(p.awaitNodes(ctx, *cfg, p.joinDeadline()))
 	if len(names) < cfg.Nodes {
 		if err := p.crashFault(wantedNames(cfg)); err != nil {
 			return nil, err
@@ -161,7 +161,7 @@ func (p *Partition) connectCrew(ctx context.Context, crew *nodes.Crew,
 	}
 	var look sync.WaitGroup
 	look.Go(func() {
-		if present := p.cfg.Members.Until(within, turnedUp); turnedUp(present) {
+		if present := p.cfg.Members.WaitUntil(within, turnedUp); turnedUp(present) {
 			relocated = present
 		}
 		cancel()
@@ -234,7 +234,7 @@ func (p *Partition) awaitNodes(ctx context.Context, cfg config.Config, until tim
 		return p.awaitMembers(ctx, names, nil, until)
 	}
 	return p.awaitJoined(ctx, wantedNames(&cfg), until, func(there map[string]cluster.Member) bool {
-		return len(cluster.Units(there)) >= cfg.Nodes
+		return len(cluster.UnitNames(there)) >= cfg.Nodes
 	})
 }
 
@@ -302,7 +302,7 @@ const defaultJoinTimeout = 5 * time.Second
 
 // allPresent says that every node of the crew is there, as far as watches and gossip know.
 func (p *Partition) allPresent(crew *nodes.Crew) bool {
-	there := cluster.Units(p.cfg.Members.ByName())
+	there := cluster.UnitNames(p.cfg.Members.ByName())
 	return crew != nil && crew.AllPresent() && !slices.ContainsFunc(crew.Names(),
 		func(name string) bool { return !slices.Contains(there, name) })
 }

@@ -14,7 +14,7 @@ import (
 // checkWritable says why the members of a configuration that are present cannot write its output.
 func (p *Partition) checkWritable(cfg config.Config, names []string, present map[string]cluster.Member) error {
 	if names == nil {
-		names = cluster.Units(present)
+		names = cluster.UnitNames(present)
 	}
 	var members []cluster.Member
 	for _, name := range names {

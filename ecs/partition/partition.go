@@ -323,7 +323,7 @@ func causeFromFault(x fault.Fault) fsm.Cause {
 	return fsm.Cause{
 		Kind:      fsm.CauseFailed,
 		Component: x.Component,
-		Part:      x.Subsystem,
+		Subsystem: x.Subsystem,
 		What:      x.What,
 		Evidence:  x.Evidence,
 	}
@@ -336,7 +336,7 @@ func (p *Partition) faultFromCause(c fsm.Cause) fault.Fault {
 	}
 	return fault.Fault{
 		Component: c.Component,
-		Subsystem: c.Part,
+		Subsystem: c.Subsystem,
 		What:      c.What,
 		Evidence:  c.Evidence,
 	}

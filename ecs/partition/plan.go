@@ -87,7 +87,7 @@ func planLoading(plan *planner) {
 		return
 	}
 	names := cfg.MemberNames()
-	if there := cluster.Units(present); names == nil && len(there) >= cfg.Nodes {
+	if there := cluster.UnitNames(present); names == nil && len(there) >= cfg.Nodes {
 		names = there[:cfg.Nodes]
 	}
 	if names == nil {

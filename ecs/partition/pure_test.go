@@ -62,7 +62,7 @@ func TestSelectMembers(t *testing.T) {
 }
 
 func TestRecoveryIsBounded(t *testing.T) {
-	bound := config.Recover{Times: 2, In: 10 * time.Minute}
+	bound := config.Recover{Times: 2, Within: 10 * time.Minute}
 	now := time.Unix(100_000, 0)
 	var before []time.Time
 	var answers []bool

@@ -225,7 +225,7 @@ func fillRecord(r *ecsv1.Run, report *nodes.Report, absent []absentNode, now tim
 		problems := report.Recorded.Problems
 		r.Cause = &ecsv1.Cause{
 			Component: nodes.Name,
-			Part:      node.PartOutput,
+			Part:      node.SubsystemOutput,
 			What:      problems[len(problems)-1],
 			Code:      "not_merged",
 		}

@@ -77,10 +77,10 @@ func selectMembers(c config.Config, names []string, absent []absentNode) (config
 		why = append(why, a.Name+": "+a.Why)
 	}
 	switch {
-	case rus < c.RUs && !readout.Bears(rus):
+	case rus < c.RUs && !readout.Tolerates(rus):
 		return c, nil, &tooFewUnitsError{absent, config.Problem{Key: "readout-loss", Reason: fmt.Sprintf(
 			"%d of %d readout units are there, and the policy is %s (%s)", rus, c.RUs, readout, strings.Join(why, "; "))}}
-	case bus < c.BUs && !builder.Bears(bus):
+	case bus < c.BUs && !builder.Tolerates(bus):
 		return c, nil, &tooFewUnitsError{absent, config.Problem{Key: "builder-loss", Reason: fmt.Sprintf(
 			"%d of %d builder units are there, and the policy is %s (%s)", bus, c.BUs, builder, strings.Join(why, "; "))}}
 	}
@@ -104,7 +104,7 @@ func selectMembers(c config.Config, names []string, absent []absentNode) (config
 // rewritePolicy is a policy for fewer units: the same number must be there.
 func rewritePolicy(text string, l config.Loss, units int) string {
 	if strings.HasPrefix(text, "at-least") {
-		return fmt.Sprintf("at-least %d of %d", l.Least, units)
+		return fmt.Sprintf("at-least %d of %d", l.Min, units)
 	}
 	return text
 }

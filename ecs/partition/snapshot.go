@@ -34,7 +34,7 @@ const snapshotInterval = 500 * time.Millisecond
 // updateSnapshot makes the live picture.
 func (p *Partition) updateSnapshot() {
 	picture := p.makeSnapshot(time.Now())
-	p.update(func(s *partitionState) { s.snapshot, s.samples = picture, p.figures.Samples(figures.Depth) })
+	p.update(func(s *partitionState) { s.snapshot, s.samples = picture, p.figures.Samples(figures.HistoryDepth) })
 }
 
 // makeSnapshot reads everything once. One goroutine calls it.
@@ -49,7 +49,7 @@ func (p *Partition) makeSnapshot(now time.Time) *ecsv1.Snapshot {
 			case n.Lost != "":
 				one.State = "lost"
 			case n.Withdrawn:
-				one.State = figures.Left
+				one.State = figures.Withdrawn
 			}
 			r.Nodes = append(r.Nodes, one)
 		}
@@ -75,7 +75,7 @@ func (p *Partition) memberFacts(present map[string]cluster.Member) []config.Node
 		}
 	}
 	var strangers []cluster.Member
-	units := cluster.Units(present)
+	units := cluster.UnitNames(present)
 	for _, name := range units {
 		if _, ok := known[name]; !ok {
 			strangers = append(strangers, present[name])
@@ -111,7 +111,7 @@ func (p *Partition) diagnose(s *ecsv1.Snapshot, crew *nodes.Crew) {
 		s.Alarms = append([]*ecsv1.Alarm{a}, alarms...)
 	}
 	for _, c := range changes {
-		if a := c.Alarm; c.Off {
+		if a := c.Alarm; c.Cleared {
 			p.publishf(info, "alarm", a.GetComponent(), "over: %s", a.GetWhat())
 		} else {
 			p.publishf(a.GetSeverity(), "alarm", a.GetComponent(), "%s. %s", a.GetWhat(), a.GetAdvice())

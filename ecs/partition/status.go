@@ -191,7 +191,7 @@ func (p *Partition) otherComponents(l *loadedConfig, seen map[string]bool) []*ec
 		}
 	}
 	for _, m := range p.cfg.Members.Members() {
-		if seen[m.Name] || !m.Meta.Roles.Unit() {
+		if seen[m.Name] || !m.Meta.Roles.HoldsUnit() {
 			continue
 		}
 		out = append(out, &ecsv1.Component{

@@ -148,7 +148,7 @@ const waitReportInterval = 5 * time.Second
 // until what it returns is called.
 func (p *Partition) reportStopProgress(ctx context.Context, run *nodes.Run) (end func()) {
 	// It is the machine that cuts what stands still.
-	_, endWatch := stopwatch.WithStallTimeout(ctx, math.MaxInt64, run.ProgressCount, func() { fsm.ContextMoved(ctx) })
+	_, endWatch := stopwatch.WithStallTimeout(ctx, math.MaxInt64, run.ProgressCount, func() { fsm.ReportProgress(ctx) })
 	endReports := stopwatch.Every(waitReportInterval, func() {
 		p.publishf(info, "run", componentName, "run %d ends: it waits for %s", run.Number(), run.WaitsFor())
 	})

@@ -146,7 +146,7 @@ func (p *Partition) handleDeparture(run *nodes.Run, d nodes.Departure) (ends boo
 // returns the times that still count.
 func mayRecover(bound config.Recover, before []time.Time, now time.Time) (again bool, counting []time.Time) {
 	for _, t := range before {
-		if now.Sub(t) < bound.In {
+		if now.Sub(t) < bound.Within {
 			counting = append(counting, t)
 		}
 	}
@@ -163,7 +163,7 @@ func (p *Partition) recoverAutomatically() {
 	if l == nil {
 		return
 	}
-	bound := l.cfg.Recovering()
+	bound := l.cfg.RecoveryLimit()
 	p.update(func(s *partitionState) {
 		s.pendingCommand.user, s.pendingCommand.end, s.pendingCommand.abandon, s.pendingCommand.joinDeadline = recoveryUser, "", false, time.Time{}
 	})
@@ -200,11 +200,11 @@ func (p *Partition) recoverOnce(bound config.Recover) (again bool) {
 	if !allowed {
 		p.publishf(bad, "recovery", componentName,
 			"the partition has tried to recover %d times in %v and does not try again by itself: find the cause, then recover",
-			bound.Times, bound.In)
+			bound.Times, bound.Within)
 		return false
 	}
 	p.publishf(warning, "recovery", componentName, "recovering by itself, for the %d. time of at most %d in %v", len(counting),
-		bound.Times, bound.In)
+		bound.Times, bound.Within)
 	for _, c := range []fsm.Command{fsm.Recover, fsm.Configure, fsm.Start} {
 		if fsm.EffectOf(p.runner.Status().State, c) == fsm.Refused {
 			continue // it was further already when it failed the last time

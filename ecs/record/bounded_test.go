@@ -25,7 +25,7 @@ func TestDiskThatHangs(t *testing.T) {
 			t.Fatal(err)
 		}
 		hangs := make(chan struct{})
-		s.before = func() { <-hangs }
+		s.beforeTx = func() { <-hangs }
 		for i, call := range []func() error{
 			func() error { return s.AddEvent(r.GetNumber(), &ecsv1.Event{Text: "x"}) },
 			func() error { return s.Put(r) },
@@ -36,7 +36,7 @@ func TestDiskThatHangs(t *testing.T) {
 			began := time.Now()
 			var busy *BusyError
 			err := call()
-			if took := time.Since(began); !errors.As(err, &busy) || i == 0 && took != answerTime || i > 0 && took != 0 {
+			if took := time.Since(began); !errors.As(err, &busy) || i == 0 && took != answerTimeout || i > 0 && took != 0 {
 				t.Errorf("call %d: %v after %v", i, err, took)
 			}
 		}
@@ -80,18 +80,18 @@ func TestManyWriters(t *testing.T) {
 // A process that stood still has one tick of all that time, so a disk that answers once the process goes on is in time
 // (found by the soak, plan 28 of seed 1 with pauses: a control that stood still for 29 s could not begin a run).
 func TestProcessThatStoodStill(t *testing.T) {
-	for ticks, late := range map[int]bool{1: false, looks - 1: false, looks: true} {
+	for ticks, late := range map[int]bool{1: false, waitTicks - 1: false, waitTicks: true} {
 		synctest.Test(t, func(t *testing.T) {
-			ticked := make(chan time.Time, looks)
-			b := newBounded("x", 1)
-			b.every = func(time.Duration) *time.Ticker {
+			ticked := make(chan time.Time, waitTicks)
+			b := newBoundedTx("x", 1)
+			b.newTicker = func(time.Duration) *time.Ticker {
 				t := time.NewTicker(time.Hour)
 				t.C = ticked
 				return t
 			}
 			answers := make(chan struct{})
 			err := make(chan error)
-			go func() { err <- b.do(func() error { <-answers; return nil }) }()
+			go func() { err <- b.run(func() error { <-answers; return nil }) }()
 			for range ticks {
 				ticked <- time.Time{}
 				synctest.Wait()

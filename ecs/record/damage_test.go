@@ -84,7 +84,7 @@ func TestADamagedValueIsNamedAndHurtsNoOther(t *testing.T) {
 			s := filled(t)
 			tc.spoil(t, s)
 			var log bytes.Buffer
-			s.Tell(slog.New(slog.NewTextHandler(&log, nil)))
+			s.SetLogger(slog.New(slog.NewTextHandler(&log, nil)))
 			r, err := s.Get(2)
 			switch damaged := new(DamagedError); {
 			case tc.what == "":
@@ -127,7 +127,7 @@ func TestADamagedEntryAndMemoryAreNamed(t *testing.T) {
 }
 
 // No file makes the program panic, whatever is in it: it is refused, or what is damaged is named.
-func TestAnyFileIsBorne(t *testing.T) {
+func TestAnyFileIsTolerated(t *testing.T) {
 	s := filled(t)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// heldError says that another process has the file.
-type heldError struct {
+// lockedError says that another process has the file.
+type lockedError struct {
 	Path   string
 	PID    int // of the process; 0: not known
 	Waited time.Duration
 }
 
-func (e *heldError) Error() string {
+func (e *lockedError) Error() string {
 	who := "another process"
 	if e.PID > 0 {
 		who = fmt.Sprintf("process %d", e.PID)

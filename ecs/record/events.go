@@ -11,8 +11,8 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// number reads the key of a run.
-func number(key []byte) uint32 { return binary.BigEndian.Uint32(key) }
+// runNumber reads the key of a run.
+func runNumber(key []byte) uint32 { return binary.BigEndian.Uint32(key) }
 
 // AddEvent adds to the events of a run, all or none. Of very many the first and the last are kept; the record says how
 // many are not.

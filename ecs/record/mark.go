@@ -17,8 +17,8 @@ import (
 // so that no number comes again when they are removed, damaged or put back from an older copy.
 const markSuffix = ".last-run"
 
-// keepMark notes a number that the records have, before anybody else hears of it.
-func (s *Store) keepMark(n uint32) error {
+// saveMark notes a number that the records have, before anybody else hears of it.
+func (s *Store) saveMark(n uint32) error {
 	s.marking.Lock()
 	defer s.marking.Unlock()
 	if s.mark == "" || n <= s.marked {
@@ -39,8 +39,8 @@ func (s *Store) keepMark(n uint32) error {
 	return nil
 }
 
-// passMark makes the next number higher than the one that was noted.
-func (s *Store) passMark() error {
+// applyMark makes the next number higher than the one that was noted.
+func (s *Store) applyMark() error {
 	text, err := safeopen.ReadNoFollow(s.mark, safeopen.MaxText)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -26,7 +26,7 @@ func (s *Store) Recall(key string) ([]byte, error) {
 		}
 		payload, err := open(kindMemory, []byte(key), v)
 		if err != nil {
-			return nil, s.tell(&DamagedError{s.path, fmt.Sprintf("what is remembered as %q", key), err.Error()})
+			return nil, s.logDamaged(&DamagedError{s.path, fmt.Sprintf("what is remembered as %q", key), err.Error()})
 		}
 		return append([]byte{}, payload...), nil
 	})

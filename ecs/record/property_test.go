@@ -54,11 +54,11 @@ func TestStoreIsItsModel(t *testing.T) {
 				if rapid.Bool().Draw(t, "close") {
 					closed(r)
 				}
-				m.put(t, r, s.Put(r))
+				m.putRun(t, r, s.Put(r))
 			},
 			"put what was read": func(t *rapid.T) {
 				if r, err := s.Get(anyRun(t)); err == nil {
-					m.put(t, r, s.Put(r))
+					m.putRun(t, r, s.Put(r))
 				}
 			},
 			"complete": func(t *rapid.T) {
@@ -87,7 +87,7 @@ func TestStoreIsItsModel(t *testing.T) {
 	})
 }
 
-func (m *model) put(t *rapid.T, r *ecsv1.Run, err error) {
+func (m *model) putRun(t *rapid.T, r *ecsv1.Run, err error) {
 	old := m.runs[r.GetNumber()]
 	want := proto.CloneOf(r)
 	want.Events = old.GetEvents()

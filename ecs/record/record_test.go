@@ -45,7 +45,7 @@ func closed(r *ecsv1.Run) *ecsv1.Run {
 	return r
 }
 
-func same(t *testing.T, got, want any) {
+func assertEqual(t *testing.T, got, want any) {
 	t.Helper()
 	if d := cmp.Diff(want, got, protocmp.Transform()); d != "" {
 		t.Errorf("-want +got:\n%s", d)
@@ -90,7 +90,7 @@ func TestNumbers(t *testing.T) {
 		}
 		got = append(got, next())
 	}
-	same(t, got, []uint32{1, 2, 3, 1000, 1001, 1002, 1003, 2000})
+	assertEqual(t, got, []uint32{1, 2, 3, 1000, 1001, 1002, 1003, 2000})
 	if r := must(s.Latest())(t); r.GetNumber() != 2000 {
 		t.Errorf("the latest is %d", r.GetNumber())
 	}
@@ -133,7 +133,7 @@ func TestList(t *testing.T) {
 				t.Errorf("a list shows %v", r)
 			}
 		}
-		same(t, got, tc.want)
+		assertEqual(t, got, tc.want)
 		if l.More != tc.more {
 			t.Errorf("before %d, limit %d: more %v", tc.before, tc.limit, l.More)
 		}
@@ -155,7 +155,7 @@ func TestManyEventsKeepTheFirstAndTheLast(t *testing.T) {
 		}
 		return out
 	}
-	same(t, texts(), []string{"0", "1", "2",
+	assertEqual(t, texts(), []string{"0", "1", "2",
 		"5 events of this run are not on record, which keeps the first 3 and the last 2", "8", "9"})
 }
 
@@ -171,7 +171,7 @@ func TestAuditKeepsTheNewest(t *testing.T) {
 	for _, e := range must(s.ListAudit(10))(t) {
 		got = append(got, fmt.Sprint(e.Number, " ", e.Action, " ", e.Answer))
 	}
-	same(t, got, []string{"5 4 ", "4 3 ", "3 2 ", "0 audit 2 older entries are no longer kept: the log holds 3"})
+	assertEqual(t, got, []string{"5 4 ", "4 3 ", "3 2 ", "0 audit 2 older entries are no longer kept: the log holds 3"})
 	if l := must(s.ListAudit(1))(t); len(l) != 1 || l[0].Action != "4" {
 		t.Errorf("the newest: %v", l)
 	}
@@ -198,7 +198,7 @@ func TestMemory(t *testing.T) {
 func TestJSONIsStable(t *testing.T) {
 	first := must(JSON(sample(7)))(t)
 	for range 20 {
-		same(t, string(must(JSON(sample(7)))(t)), string(first))
+		assertEqual(t, string(must(JSON(sample(7)))(t)), string(first))
 	}
 	if !strings.Contains(string(first), "\n  \"started_by\": \"alice\",\n") {
 		t.Errorf("%s", first)
@@ -223,7 +223,7 @@ func TestOpenIsForTheOwnerAlone(t *testing.T) {
 func TestOpenNamesTheHolder(t *testing.T) {
 	s := newStore(t)
 	_, err := Open(s.Path())
-	var held *heldError
+	var held *lockedError
 	if !errors.As(err, &held) || held.PID != os.Getpid() || !strings.Contains(err.Error(), s.Path()) {
 		t.Errorf("a second Open: %v", err)
 	}

@@ -37,7 +37,7 @@ func (s *Store) NextRun(begun *ecsv1.Run) (*ecsv1.Run, error) {
 		return write(tx, r)
 	})
 	if err == nil {
-		err = s.keepMark(r.GetNumber())
+		err = s.saveMark(r.GetNumber())
 	}
 	if err != nil {
 		return nil, err
@@ -100,15 +100,15 @@ func (s *Store) Complete(r *ecsv1.Run) error {
 			return err
 		}
 		fewer := len(r.GetUnread()) < len(old.GetUnread())
-		if !Closed(old) || !Closed(r) || !fewer || !proto.Equal(fixed(old), fixed(r)) {
+		if !Closed(old) || !Closed(r) || !fewer || !proto.Equal(fixedFields(old), fixedFields(r)) {
 			return &ClosedError{r.GetNumber()}
 		}
 		return write(tx, r)
 	})
 }
 
-// fixed is what of a closed record nothing changes.
-func fixed(r *ecsv1.Run) *ecsv1.Run {
+// fixedFields is what of a closed record nothing changes.
+func fixedFields(r *ecsv1.Run) *ecsv1.Run {
 	f := proto.CloneOf(r)
 	f.Verdict, f.EventsBuilt, f.Accounts, f.ReportJson = 0, 0, nil, ""
 	f.Unread, f.Completed, f.Events, f.VerdictWhy, f.Losses = nil, nil, nil, "", nil
@@ -122,18 +122,18 @@ func Closed(r *ecsv1.Run) bool {
 
 // Get reads a whole record.
 func (s *Store) Get(run uint32) (*ecsv1.Run, error) {
-	return read(s, func(tx *bbolt.Tx) (*ecsv1.Run, error) { return s.whole(tx, run) })
+	return read(s, func(tx *bbolt.Tx) (*ecsv1.Run, error) { return s.fullRecord(tx, run) })
 }
 
 // Latest reads the whole record of the newest run.
 func (s *Store) Latest() (*ecsv1.Run, error) {
-	return read(s, func(tx *bbolt.Tx) (*ecsv1.Run, error) { return s.whole(tx, newest(tx)) })
+	return read(s, func(tx *bbolt.Tx) (*ecsv1.Run, error) { return s.fullRecord(tx, newest(tx)) })
 }
 
 // newest is the number of the newest run in the file; 0 where there is none.
 func newest(tx *bbolt.Tx) uint32 {
 	if key, _ := tx.Bucket(bucketRuns).Cursor().Last(); len(key) == 4 {
-		return number(key)
+		return runNumber(key)
 	}
 	return 0
 }
@@ -174,7 +174,7 @@ func (s *Store) list(before uint32, take func(*List, *ecsv1.Run) bool) (List, er
 	return read(s, func(tx *bbolt.Tx) (l List, err error) {
 		c := tx.Bucket(bucketRuns).Cursor()
 		key, v := c.Last()
-		if before > 0 && len(key) == 4 && number(key) >= before {
+		if before > 0 && len(key) == 4 && runNumber(key) >= before {
 			c.Seek(runKey(before))
 			key, v = c.Prev()
 		}
@@ -232,10 +232,10 @@ func (s *Store) summary(tx *bbolt.Tx, run uint32) (*ecsv1.Run, error) {
 func (s *Store) readSummary(key, v []byte) (*ecsv1.Run, *DamagedError) {
 	r := &ecsv1.Run{}
 	if len(key) != 4 {
-		return nil, s.tell(&DamagedError{s.path, fmt.Sprintf("the key %x of a run", key), "it has not 4 bytes"})
+		return nil, s.logDamaged(&DamagedError{s.path, fmt.Sprintf("the key %x of a run", key), "it has not 4 bytes"})
 	}
 	if err := decode(kindSummary, key, v, r); err != nil {
-		return nil, s.tell(&DamagedError{s.path, fmt.Sprintf("the summary of run %d", number(key)), err.Error()})
+		return nil, s.logDamaged(&DamagedError{s.path, fmt.Sprintf("the summary of run %d", runNumber(key)), err.Error()})
 	}
 	return r, nil
 }
@@ -244,13 +244,13 @@ func (s *Store) readSummary(key, v []byte) (*ecsv1.Run, *DamagedError) {
 func (s *Store) details(tx *bbolt.Tx, r *ecsv1.Run) error {
 	key, d := runKey(r.GetNumber()), &ecsv1.Run{}
 	if err := decode(kindDetails, key, tx.Bucket(bucketDetails).Get(key), d); err != nil {
-		return s.tell(&DamagedError{s.path, fmt.Sprintf("the details of run %d", r.GetNumber()), err.Error()})
+		return s.logDamaged(&DamagedError{s.path, fmt.Sprintf("the details of run %d", r.GetNumber()), err.Error()})
 	}
 	proto.Merge(r, d)
 	return nil
 }
 
-func (s *Store) whole(tx *bbolt.Tx, run uint32) (*ecsv1.Run, error) {
+func (s *Store) fullRecord(tx *bbolt.Tx, run uint32) (*ecsv1.Run, error) {
 	r, err := s.summary(tx, run)
 	if err != nil {
 		return nil, err

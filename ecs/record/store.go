@@ -21,9 +21,9 @@ import (
 	"ringlet/internal/safeopen"
 )
 
-// lockWait is how long Open waits for another process to let go of the file: a control that ends needs less, one that
+// lockTimeout is how long Open waits for another process to let go of the file: a control that ends needs less, one that
 // stays would keep it forever.
-const lockWait = time.Second
+const lockTimeout = time.Second
 
 // magic is the value of the key of the same name in the bucket of that name; its last byte is the version of the layout
 // of buckets.
@@ -44,31 +44,31 @@ var (
 // Store is the file of one partition.
 type Store struct {
 	// Immutable after Open.
-	path   string
-	mark   string // file of the highest number ever taken; empty in memory
-	db     *bbolt.DB
-	limits limits
-	before func() // called before each transaction, by tests of a disk that hangs; nil elsewhere
+	path     string
+	mark     string // file of the highest number ever taken; empty in memory
+	db       *bbolt.DB
+	limits   limits
+	beforeTx func() // called before each transaction, by tests of a disk that hangs; nil elsewhere
 
 	marking sync.Mutex // guards what follows
 	marked  uint32     // the highest number that the file mark has, of those that this process took
 
 	// With locks of their own.
-	writing, reading bounded
+	writing, reading boundedTx
 
 	// Atomic.
 	last   atomic.Uint32                // number of the newest run
 	broken atomic.Pointer[DamagedError] // the file itself cannot be followed; nothing is tried any more
 	log    atomic.Pointer[slog.Logger]
 
-	told sync.Map // of what is damaged, as a string: the log has it
+	reported sync.Map // of what is damaged, as a string: the log has it
 }
 
-// Patience gives each call so long, if that is more than the 3 s that it has for the disk by itself. It is called
+// RaiseTimeout gives each call so long, if that is more than the 3 s that it has for the disk by itself. It is called
 // before any other.
-func (s *Store) Patience(d time.Duration) {
-	s.writing.patience = max(s.writing.patience, d)
-	s.reading.patience = max(s.reading.patience, d)
+func (s *Store) RaiseTimeout(d time.Duration) {
+	s.writing.timeout = max(s.writing.timeout, d)
+	s.reading.timeout = max(s.reading.timeout, d)
 }
 
 // limits bound what grows by itself.
@@ -82,7 +82,7 @@ type limits struct {
 var defaultLimits = limits{firstEvents: 4000, lastEvents: 1000, audit: 100_000}
 
 // Open opens the file, or makes it, with its directory, for its owner alone. Without a path the store is in memory, and
-// gone with the process: for runs whose report is all that is wanted of them. The error is a heldError if another
+// gone with the process: for runs whose report is all that is wanted of them. The error is a lockedError if another
 // process has it, a foreignError if it is something else, a DamagedError if it cannot be read.
 func Open(path string) (*Store, error) {
 	if path == "" {
@@ -91,18 +91,18 @@ func Open(path string) (*Store, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("record: %w", err)
 	}
-	if err := suits(path); err != nil {
+	if err := checkRegular(path); err != nil {
 		return nil, err
 	}
 	s := &Store{
 		path:    path,
 		mark:    path + markSuffix,
 		limits:  defaultLimits,
-		writing: newBounded(path, 1),
-		reading: newBounded(path, readers),
+		writing: newBoundedTx(path, 1),
+		reading: newBoundedTx(path, maxReaders),
 	}
 	s.log.Store(slog.Default())
-	if err := s.guard(s.openFile); err != nil {
+	if err := s.catchFaults(s.openFile); err != nil {
 		return nil, err
 	}
 	if err := s.update(s.format); err != nil {
@@ -113,7 +113,7 @@ func Open(path string) (*Store, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	s.last.Store(last)
-	if err := s.passMark(); err != nil {
+	if err := s.applyMark(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, syncDir(filepath.Dir(path))
@@ -124,8 +124,8 @@ func openMemory() (*Store, error) {
 	s := &Store{
 		path:    name,
 		limits:  defaultLimits,
-		writing: newBounded(name, 1),
-		reading: newBounded(name, readers),
+		writing: newBoundedTx(name, 1),
+		reading: newBoundedTx(name, maxReaders),
 	}
 	s.log.Store(slog.Default())
 	db, err := bbolt.Open(name, 0o600, &bbolt.Options{NoSync: true,
@@ -143,11 +143,11 @@ func openMemory() (*Store, error) {
 	return s, s.update(s.format)
 }
 
-// readers may read at the same time.
-const readers = 8
+// maxReaders may read at the same time.
+const maxReaders = 8
 
-// suits refuses what is no file before it is opened: a pipe would block.
-func suits(path string) error {
+// checkRegular refuses what is no file before it is opened: a pipe would block.
+func checkRegular(path string) error {
 	_, err := safeopen.StatNoFollow(path)
 	var link *safeopen.SymlinkError
 	var other *safeopen.NotRegularError
@@ -161,10 +161,10 @@ func suits(path string) error {
 }
 
 func (s *Store) openFile() (err error) {
-	s.db, err = bbolt.Open(s.path, 0o600, &bbolt.Options{Timeout: lockWait, OpenFile: safeopen.OpenFileNoFollow})
+	s.db, err = bbolt.Open(s.path, 0o600, &bbolt.Options{Timeout: lockTimeout, OpenFile: safeopen.OpenFileNoFollow})
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
-		return &heldError{Path: s.path, PID: holder(s.path), Waited: lockWait}
+		return &lockedError{Path: s.path, PID: lockHolder(s.path), Waited: lockTimeout}
 	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch),
 		errors.Is(err, bolterrors.ErrChecksum):
 		return &DamagedError{s.path, "the file", err.Error()}
@@ -194,13 +194,13 @@ func (s *Store) format(tx *bbolt.Tx) error {
 	return tx.Bucket(bucketFormat).Put(keyMagic, magic)
 }
 
-// Tell names the log to which each damaged part is told, once; until then that is the default one. Who asks for a part
+// SetLogger names the log to which each damaged part is told, once; until then that is the default one. Who asks for a part
 // gets the error as well.
-func (s *Store) Tell(log *slog.Logger) { s.log.Store(log) }
+func (s *Store) SetLogger(log *slog.Logger) { s.log.Store(log) }
 
-// tell tells the log what is damaged, unless it has been told.
-func (s *Store) tell(d *DamagedError) *DamagedError {
-	if _, told := s.told.LoadOrStore(d.What, true); !told {
+// logDamaged tells the log what is damaged, unless it has been told.
+func (s *Store) logDamaged(d *DamagedError) *DamagedError {
+	if _, reported := s.reported.LoadOrStore(d.What, true); !reported {
 		s.log.Load().Error("a part of the run record is damaged", "path", d.Path, "what", d.What, "why", d.Why)
 	}
 	return d
@@ -215,20 +215,20 @@ func (s *Store) Close() error {
 	if b := s.broken.Load(); b != nil {
 		return b // a transaction that went astray may hold locks for good; the file is let go when the process ends
 	}
-	return s.writing.do(s.db.Close)
+	return s.writing.run(s.db.Close)
 }
 
 // update carries a transaction out that writes. What f writes to is read only where there is no error.
 func (s *Store) update(f func(*bbolt.Tx) error) error {
-	return s.writing.do(func() error { return s.guard(func() error { return s.named(s.db.Update(f)) }) })
+	return s.writing.run(func() error { return s.catchFaults(func() error { return s.withPath(s.db.Update(f)) }) })
 }
 
 // read carries a transaction out that reads something.
 func read[T any](s *Store, f func(*bbolt.Tx) (T, error)) (T, error) {
 	var found, none T
-	err := s.reading.do(func() error {
-		return s.guard(func() error {
-			return s.named(s.db.View(func(tx *bbolt.Tx) (err error) { found, err = f(tx); return err }))
+	err := s.reading.run(func() error {
+		return s.catchFaults(func() error {
+			return s.withPath(s.db.View(func(tx *bbolt.Tx) (err error) { found, err = f(tx); return err }))
 		})
 	})
 	if err != nil {
@@ -237,8 +237,8 @@ func read[T any](s *Store, f func(*bbolt.Tx) (T, error)) (T, error) {
 	return found, nil
 }
 
-// named adds the path to errors of the file, which do not name it.
-func (s *Store) named(err error) error {
+// withPath adds the path to errors of the file, which do not name it.
+func (s *Store) withPath(err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -248,14 +248,14 @@ func (s *Store) named(err error) error {
 	return err
 }
 
-// guard turns it into an error when bbolt meets pages that it did not write, or that are not there: it panics, or reads
+// catchFaults turns it into an error when bbolt meets pages that it did not write, or that are not there: it panics, or reads
 // where the file has ended.
-func (s *Store) guard(f func() error) (err error) {
+func (s *Store) catchFaults(f func() error) (err error) {
 	if b := s.broken.Load(); b != nil {
 		return b
 	}
-	if s.before != nil {
-		s.before()
+	if s.beforeTx != nil {
+		s.beforeTx()
 	}
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -263,7 +263,7 @@ func (s *Store) guard(f func() error) (err error) {
 			b := &DamagedError{s.path, "the file", fmt.Sprintf("%v; move it away, and let numbers of runs begin above the last",
 				r)}
 			s.broken.Store(b)
-			err = s.tell(b)
+			err = s.logDamaged(b)
 		}
 	}()
 	return f()
@@ -278,8 +278,8 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// holder is the process that the kernel says has the file locked; 0 if it does not say.
-func holder(path string) int {
+// lockHolder is the process that the kernel says has the file locked; 0 if it does not say.
+func lockHolder(path string) int {
 	info, err := os.Stat(path)
 	if err != nil {
 		return 0

@@ -29,7 +29,7 @@ func (s *Store) NextTerm(atLeast uint64) (term uint64, err error) {
 				term = max(term, binary.BigEndian.Uint64(last)+1)
 			}
 			if err != nil {
-				_ = s.tell(&DamagedError{s.path, "the last term", err.Error()})
+				_ = s.logDamaged(&DamagedError{s.path, "the last term", err.Error()})
 			}
 		}
 		return memory.Put(key, seal(kindMemory, key, binary.BigEndian.AppendUint64(nil, term)))

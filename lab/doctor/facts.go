@@ -115,7 +115,7 @@ func WantsOf(c config.Config, nodes int) (Wants, error) {
 		}
 		needs = append(needs, m)
 	}
-	slices.SortFunc(needs, func(a, b config.Memory) int { return cmp.Compare(b.All(), a.All()) })
+	slices.SortFunc(needs, func(a, b config.Memory) int { return cmp.Compare(b.Total(), a.Total()) })
 	w.Nodes = min(nodes, len(needs))
 	switch {
 	case nodes == 0 && c.MemberNames() != nil:
@@ -125,7 +125,7 @@ func WantsOf(c config.Config, nodes int) (Wants, error) {
 	}
 	for _, m := range needs[:w.Nodes] { // which of them come here is not known: the largest
 		w.Shared += m.Shared()
-		w.Memory += m.All()
+		w.Memory += m.Total()
 	}
 	return w, nil
 }

@@ -63,7 +63,7 @@ func (v *verdicts) certificate(c Certificate) {
 		v.add(name, Fail, "Make it: ringlet certs, or give the directory that has it.", "it cannot be read: %s", c.Err)
 	case left <= 0:
 		v.add(name, Fail, do, "it ended %s UTC: nobody takes it any more", at)
-	case left < certs.EndsSoon:
+	case left < certs.ExpiryWarning:
 		v.add(name, Warn, do, "it ends %s UTC, in %.1f days", at, left.Hours()/24)
 	default:
 		v.add(name, OK, "", "it ends %s UTC, in %.0f days", at, left.Hours()/24)

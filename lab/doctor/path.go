@@ -89,7 +89,7 @@ func readPath(ctx context.Context, peer string) *Path {
 	if err != nil {
 		return fail("packets to it cannot be kept whole: %v", err)
 	}
-	_, mtu := hostlimits.Facing(c.LocalAddr().(*net.UDPAddr).IP)
+	_, mtu := hostlimits.InterfaceOf(c.LocalAddr().(*net.UDPAddr).IP)
 	if to.Addr().IsLoopback() || mtu == 0 {
 		mtu = jumbo
 	}

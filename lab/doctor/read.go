@@ -77,7 +77,7 @@ func certificates(dir string, now time.Time) (list []Certificate) {
 	if dir == "" {
 		return nil
 	}
-	ends, err := certs.Ends(dir)
+	ends, err := certs.Expiries(dir)
 	switch {
 	case err != nil:
 		return []Certificate{{Err: err.Error()}}
@@ -89,7 +89,7 @@ func certificates(dir string, now time.Time) (list []Certificate) {
 		if e.Err != nil {
 			c.Err = e.Err.Error()
 		} else {
-			c.Ends, c.LeftS = e.At.UTC(), e.At.Sub(now).Seconds()
+			c.Ends, c.LeftS = e.NotAfter.UTC(), e.NotAfter.Sub(now).Seconds()
 		}
 		list = append(list, c)
 	}

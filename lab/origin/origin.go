@@ -38,7 +38,7 @@ func Of(ctx context.Context, m *recording.Manifest) (recording.Content, error) {
 				"event ids",
 				m.Run)
 	}
-	p, err := c.Rule()
+	p, err := c.Pattern()
 	if err != nil {
 		return nil, fmt.Errorf("run %d cannot be compared with its origin: %w", m.Run, err)
 	}

@@ -36,7 +36,7 @@ func TestPauses(t *testing.T) {
 		kinds[f.Kind]++
 		readout, builder := cfg.OnLossInRun()
 		if len(r.Faults) > 1 || f.For < time.Second || f.For > longestPause || f.At+f.For >= r.Length || f.Node == "n0" ||
-			cfg.RUs+cfg.BUs != cfg.Nodes || !readout.Bears(cfg.RUs-1) || !builder.Bears(cfg.BUs-1) {
+			cfg.RUs+cfg.BUs != cfg.Nodes || !readout.Tolerates(cfg.RUs-1) || !builder.Tolerates(cfg.BUs-1) {
 			t.Errorf("seed %d, run %d: %+v", seed, r.Index, r)
 		}
 	})

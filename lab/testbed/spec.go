@@ -160,7 +160,7 @@ func (s *Spec) Complete() error {
 	s.Queue, s.MTU = cmp.Or(s.Queue, 32<<10), cmp.Or(s.MTU, 1500)
 	var p []config.Problem
 	add := func(key, format string, args ...any) {
-		if s.file != nil && s.file.Given(key) && !s.flags[key] {
+		if s.file != nil && s.file.Contains(key) && !s.flags[key] {
 			s.file.Add(key, format, args...)
 			return
 		}

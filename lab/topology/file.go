@@ -137,14 +137,14 @@ func (p *parser) within(path string, v, least, most int) bool {
 
 func (p *parser) tree(f *treeFile) network {
 	const at = "fat-tree."
-	if p.Given(at+"map") && p.Given(at+"nodes") {
+	if p.Contains(at+"map") && p.Contains(at+"nodes") {
 		p.Add(at+"nodes", "the map says already which nodes a leaf has: leave out one of them")
 		return nil
 	}
-	if !p.Given(at + "links") {
+	if !p.Contains(at + "links") {
 		f.Links = 1
 	}
-	if !p.Given(at + "leaves") {
+	if !p.Contains(at + "leaves") {
 		f.Leaves = len(f.Map)
 	}
 	if !p.within(at+"leaves", f.Leaves, 1, 1024) || !p.within(at+"spines", f.Spines, 1, 256) ||
@@ -157,14 +157,14 @@ func (p *parser) tree(f *treeFile) network {
 		links:  f.Links,
 		fixed:  f.Parallel == "fixed",
 	}
-	if !p.Given(at + "ports") {
+	if !p.Contains(at + "ports") {
 		f.Ports = perLeaf{each: []int{min(f.Spines*f.Links, maxPorts)}, all: true} // as many down as up
 	}
 	n.ports = p.perLeaf(at+"ports", f.Ports, f.Leaves, 1, maxPorts)
 	if n.ports == nil {
 		return nil
 	}
-	if p.Given(at + "map") {
+	if p.Contains(at + "map") {
 		p.leaves(at+"map", f.Map, n.ports)
 	} else {
 		p.counted(at+"nodes", f.Nodes, n.ports)
@@ -196,7 +196,7 @@ func (p *parser) perLeaf(path string, v perLeaf, leaves, least, most int) []int 
 
 // counted puts nodes n0, n1 … on the first ports of each leaf.
 func (p *parser) counted(path string, v perLeaf, ports []int) {
-	if !p.Given(path) {
+	if !p.Contains(path) {
 		p.Add(path, "is missing: give the number of nodes on a leaf, or a map of their names")
 		return
 	}
@@ -261,7 +261,7 @@ func (p *parser) node(path, name string, row, column int) bool {
 
 func (p *parser) torus(f *torusFile) network {
 	const at = "torus."
-	if !p.Given(at + "flows") {
+	if !p.Contains(at + "flows") {
 		f.Flows = 1
 	}
 	// Rings of more nodes than the document allows are planned all the same, and remarked on.
@@ -273,7 +273,7 @@ func (p *parser) torus(f *torusFile) network {
 		p.within(fmt.Sprintf("%sru-columns[%d]", at, i), c, 0, f.Columns-1)
 	}
 	switch {
-	case !p.Given(at + "map"):
+	case !p.Contains(at + "map"):
 		for i := range f.Rows * f.Columns {
 			if !p.node(at+"rows", "n"+strconv.Itoa(i), i/f.Columns, i%f.Columns) {
 				break
@@ -297,8 +297,8 @@ const maxRing = 128
 
 // order reads who is what, and at which place.
 func (p *parser) order(t *Topology, f *file) {
-	lists, columns := p.Given("rus") || p.Given("bus"), p.Given("torus.ru-columns")
-	if p.Given("order") && (lists || columns) || lists && columns {
+	lists, columns := p.Contains("rus") || p.Contains("bus"), p.Contains("torus.ru-columns")
+	if p.Contains("order") && (lists || columns) || lists && columns {
 		p.Add("", "the units are listed in more than one way: give one of order, rus with bus, and ru-columns")
 		return
 	}
@@ -308,7 +308,7 @@ func (p *parser) order(t *Topology, f *file) {
 		rus, bus = p.places("rus", f.RUs), p.places("bus", f.BUs)
 	case columns:
 		rus, bus = p.byColumn(f.Torus.RUColumns)
-	case p.Given("order"):
+	case p.Contains("order"):
 		bus = p.places("order", f.Order)
 		rus, t.Folded = bus, true
 	default:

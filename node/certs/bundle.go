@@ -24,7 +24,7 @@ var errBundle = errors.New("no keys came, or what came is no bundle of keys")
 
 // WriteBundle writes the node's identity and the gossip key as one bundle.
 func (id *Identity) WriteBundle(w io.Writer, gossip []byte) error {
-	m := id.now()
+	m := id.material()
 	key, ok := m.pair.PrivateKey.(crypto.Signer)
 	if !ok {
 		return fmt.Errorf("the key of %s cannot be written", id.Name)

@@ -23,7 +23,7 @@ func TestBundle(t *testing.T) {
 	if err := id.WriteBundle(&b, gossip); err != nil {
 		t.Fatal(err)
 	}
-	whole := bytes.Clone(b.Bytes())
+	bundle := bytes.Clone(b.Bytes())
 	b.WriteString("what follows")
 	got, key, err := ReadBundle(&b)
 	if err != nil {
@@ -36,9 +36,9 @@ func TestBundle(t *testing.T) {
 		t.Errorf("reading took more than the bundle: %q is left", rest)
 	}
 
-	other := bytes.Replace(bytes.Clone(whole), []byte("PRIVATE KEY"), []byte("PUBLIC! KEY"), 2)
+	other := bytes.Replace(bytes.Clone(bundle), []byte("PRIVATE KEY"), []byte("PUBLIC! KEY"), 2)
 	for name, bad := range map[string][]byte{
-		"nothing": nil, "cut head": whole[:2], "cut": whole[:len(whole)/2], "endless": []byte("\xff\xff\xff\xffx"),
+		"nothing": nil, "cut head": bundle[:2], "cut": bundle[:len(bundle)/2], "endless": []byte("\xff\xff\xff\xffx"),
 		"other block": other,
 		"empty":       {0, 0, 0, 0},
 	} {

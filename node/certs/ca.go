@@ -36,8 +36,8 @@ var roles = []Role{RoleControl, RoleNode, RoleViewer, RoleOperator, RoleAdmin}
 // valid says whether r is one of the roles.
 func (r Role) valid() bool { return slices.Contains(roles, r) }
 
-// User says whether r is a person's role.
-func (r Role) User() bool { return r == RoleViewer || r == RoleOperator || r == RoleAdmin }
+// IsUser says whether r is a person's role.
+func (r Role) IsUser() bool { return r == RoleViewer || r == RoleOperator || r == RoleAdmin }
 
 // SessionName is what the run control calls whoever came in by a token and not by a certificate; no certificate has it.
 const SessionName = "local"
@@ -47,16 +47,16 @@ const (
 	defaultCALife = 365 * 24 * time.Hour
 	// defaultLife of a node's certificate.
 	defaultLife = 90 * 24 * time.Hour
-	// skew is taken off the beginning of each life: hosts whose clocks differ by less accept each other at once.
-	skew = 5 * time.Minute
+	// clockSkew is taken off the beginning of each life: hosts whose clocks differ by less accept each other at once.
+	clockSkew = 5 * time.Minute
 )
 
-// nameForm is what RFC 1123 allows as one label of a host name, so that a node's name is also a DNS name.
-var nameForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+// namePattern is what RFC 1123 allows as one label of a host name, so that a node's name is also a DNS name.
+var namePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 // CheckName refuses names that cannot stand in a certificate as a host name.
 func CheckName(name string) error {
-	if !nameForm.MatchString(name) {
+	if !namePattern.MatchString(name) {
 		return fmt.Errorf("name %q is not made of 1 to 63 letters a-z, digits and inner dashes", name)
 	}
 	return nil
@@ -96,7 +96,7 @@ func (ca *CA) Issue(name string, hosts []string, role Role, life time.Duration) 
 	if !role.valid() {
 		return nil, fmt.Errorf("role %q of %s is not one of %s", role, name, strings.Trim(fmt.Sprint(roles), "[]"))
 	}
-	if name == SessionName && role.User() {
+	if name == SessionName && role.IsUser() {
 		return nil, fmt.Errorf("a user cannot be called %q: that is who comes in by the token of a control", name)
 	}
 	template := &x509.Certificate{
@@ -108,7 +108,7 @@ func (ca *CA) Issue(name string, hosts []string, role Role, life time.Duration) 
 		DNSNames:    []string{name},
 		URIs:        []*url.URL{identityURI(name, role)},
 	}
-	if !role.User() {
+	if !role.IsUser() {
 		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
 	}
 	for _, h := range hosts {
@@ -143,7 +143,7 @@ func certify(template *x509.Certificate, life time.Duration, ca *CA) (*x509.Cert
 		return nil, nil, fmt.Errorf("make a key: %w", err)
 	}
 	now := time.Now()
-	template.NotBefore, template.NotAfter = now.Add(-skew), now.Add(life)
+	template.NotBefore, template.NotAfter = now.Add(-clockSkew), now.Add(life)
 	if ca == nil {
 		ca = &CA{template, key}
 	} else if template.NotAfter.After(ca.cert.NotAfter) {
@@ -171,7 +171,7 @@ func newIdentity(
 		pool.AddCert(ca)
 	}
 	id := &Identity{Peer: peer}
-	id.held.Store(&material{
+	id.current.Store(&material{
 		ca:   issuer,
 		pool: pool,
 		pair: tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key, Leaf: cert},

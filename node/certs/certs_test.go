@@ -112,7 +112,7 @@ func TestRefusals(t *testing.T) {
 	old := n1.Client("n0")
 	old.MinVersion, old.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
 	strangerWhoTrustsUs := stranger.Client("n0")
-	strangerWhoTrustsUs.RootCAs = n0.now().pool
+	strangerWhoTrustsUs.RootCAs = n0.material().pool
 	for _, c := range []struct {
 		name           string
 		server, client *tls.Config
@@ -128,9 +128,9 @@ func TestRefusals(t *testing.T) {
 		{"dialler's certificate expired", later(n1.Server()), n0.Client("n1"), Expired, Expired},
 		{"no client certificate", n0.Server(), nameless, NoCertificate, NoCertificate},
 		{"old TLS", n0.Server(), old, "", OldTLS},
-		{"a person on a link between members", n0.Server(), mustIssue(t, ours, "alice", RoleOperator).Client("n0"), NoMember,
+		{"a person on a link between members", n0.Server(), mustIssue(t, ours, "alice", RoleOperator).Client("n0"), NotAMember,
 			ByPeer},
-		{"a person called as a node on such a link", n0.Server(), mustIssue(t, ours, "n1", RoleAdmin).Client("n0"), NoMember,
+		{"a person called as a node on such a link", n0.Server(), mustIssue(t, ours, "n1", RoleAdmin).Client("n0"), NotAMember,
 			ByPeer},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestPeople(t *testing.T) {
 			t.Fatalf("%s: server: %v, client: %v", role, s.err, c.err)
 		}
 		if p, err := PeerIdentity(s.state); err != nil || p != (Peer{"alice", role}) ||
-			role.User() == (role == RoleNode || role == RoleControl) {
+			role.IsUser() == (role == RoleNode || role == RoleControl) {
 			t.Errorf("the server sees %v, %v", p, err)
 		}
 	}
@@ -220,13 +220,13 @@ func TestLife(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if left := time.Until(short.NotAfter()); left > time.Minute || left < 0 {
-		t.Errorf("short life ends in %v", left)
+	if remaining := time.Until(short.NotAfter()); remaining > time.Minute || remaining < 0 {
+		t.Errorf("short life ends in %v", remaining)
 	}
 	if long := mustIssue(t, ca, "n0", RoleNode); long.NotAfter().After(ca.cert.NotAfter) {
 		t.Error("the certificate outlives its authority")
 	}
-	if got := short.now().pair.Leaf; len(got.IPAddresses) != 2 || len(got.DNSNames) != 2 {
+	if got := short.material().pair.Leaf; len(got.IPAddresses) != 2 || len(got.DNSNames) != 2 {
 		t.Errorf("names %v, addresses %v", got.DNSNames, got.IPAddresses)
 	}
 }

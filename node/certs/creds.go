@@ -15,13 +15,13 @@ import (
 	"ringlet/internal/connlimit"
 )
 
-// endedError is the error of a connection that was ended because the peer's certificate has.
-type endedError struct {
+// expiredError is the error of a connection that was ended because the peer's certificate has.
+type expiredError struct {
 	Peer string
 	End  time.Time
 }
 
-func (e *endedError) Error() string {
+func (e *expiredError) Error() string {
 	const text = "the certificate of %s was good until %s, so the connection was ended: give %s a new one, it is read " +
 		"at once"
 	return fmt.Sprintf(text, e.Peer, e.End.Format(time.RFC3339), e.Peer)
@@ -30,63 +30,63 @@ func (e *endedError) Error() string {
 // ServerCredentials are those to listen with for members over gRPC: Server, with the keys of now at each handshake, and
 // no connection outlives the certificate of its peer.
 func (id *Identity) ServerCredentials(log *slog.Logger) credentials.TransportCredentials {
-	return lasting{TransportCredentials: credentials.NewTLS(id.Server()), log: log}
+	return expiringCredentials{TransportCredentials: credentials.NewTLS(id.Server()), log: log}
 }
 
 // ServerCredentialsForUsers are ServerCredentials for whoever asks the run control.
 func (id *Identity) ServerCredentialsForUsers(log *slog.Logger) credentials.TransportCredentials {
-	return lasting{TransportCredentials: credentials.NewTLS(id.ServerForUsers()), log: log}
+	return expiringCredentials{TransportCredentials: credentials.NewTLS(id.ServerForUsers()), log: log}
 }
 
 // ClientCredentials are those to dial the node of that name with over gRPC: Client, with the keys of now at each
 // handshake, and no connection outlives the certificate of its peer.
 func (id *Identity) ClientCredentials(name string, log *slog.Logger) credentials.TransportCredentials {
-	return lasting{
+	return expiringCredentials{
 		TransportCredentials: credentials.NewTLS(id.Client(name)),
 		client:               func() *tls.Config { return id.Client(name) },
 		log:                  log,
 	}
 }
 
-// lasting are credentials of connections that last, longer than keys maybe.
-type lasting struct {
+// expiringCredentials are credentials of connections that last, longer than keys maybe.
+type expiringCredentials struct {
 	credentials.TransportCredentials
 	client func() *tls.Config // of now; nil: to listen with
 	log    *slog.Logger
 }
 
 // ClientHandshake is gRPC's.
-func (l lasting) ClientHandshake(
+func (l expiringCredentials) ClientHandshake(
 	ctx context.Context, authority string, raw net.Conn,
 ) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := credentials.NewTLS(l.client()).ClientHandshake(ctx, authority, raw)
-	return l.mortal(conn, info), info, err
+	return l.wrap(conn, info), info, err
 }
 
 // ServerHandshake is gRPC's. Until it is over the peer makes room for others.
-func (l lasting) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (l expiringCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	connlimit.SetYielding(raw, true)
 	conn, info, err := l.TransportCredentials.ServerHandshake(raw)
 	if err == nil {
 		connlimit.SetYielding(raw, false)
 	}
-	return l.mortal(conn, info), info, err
+	return l.wrap(conn, info), info, err
 }
 
 // Clone is gRPC's.
-func (l lasting) Clone() credentials.TransportCredentials {
+func (l expiringCredentials) Clone() credentials.TransportCredentials {
 	l.TransportCredentials = l.TransportCredentials.Clone()
 	return l
 }
 
-// mortal makes a connection end with the certificate of its peer.
-func (l lasting) mortal(conn net.Conn, info credentials.AuthInfo) net.Conn {
+// wrap makes a connection end with the certificate of its peer.
+func (l expiringCredentials) wrap(conn net.Conn, info credentials.AuthInfo) net.Conn {
 	tlsInfo, ok := info.(credentials.TLSInfo)
 	if !ok || conn == nil {
 		return conn
 	}
-	m := &mortal{Conn: conn}
-	m.timer = atEnd(tlsInfo.State, func(why *endedError) {
+	m := &expiringConn{Conn: conn}
+	m.timer = onExpiry(tlsInfo.State, func(why *expiredError) {
 		m.ended.Store(why)
 		l.log.Warn("a connection was ended", "remote", conn.RemoteAddr(), "reason", why)
 		_ = conn.Close()
@@ -94,26 +94,26 @@ func (l lasting) mortal(conn net.Conn, info credentials.AuthInfo) net.Conn {
 	return m
 }
 
-// mortal is a connection that ends with a certificate.
-type mortal struct {
+// expiringConn is a connection that ends with a certificate.
+type expiringConn struct {
 	net.Conn
 	timer *time.Timer
-	ended atomic.Pointer[endedError]
+	ended atomic.Pointer[expiredError]
 }
 
 // Read is net.Conn's.
-func (m *mortal) Read(p []byte) (int, error) {
+func (m *expiringConn) Read(p []byte) (int, error) {
 	n, err := m.Conn.Read(p)
-	return n, m.why(err)
+	return n, m.endError(err)
 }
 
 // Write is net.Conn's.
-func (m *mortal) Write(p []byte) (int, error) {
+func (m *expiringConn) Write(p []byte) (int, error) {
 	n, err := m.Conn.Write(p)
-	return n, m.why(err)
+	return n, m.endError(err)
 }
 
-func (m *mortal) why(err error) error {
+func (m *expiringConn) endError(err error) error {
 	if ended := m.ended.Load(); ended != nil && err != nil {
 		return ended
 	}
@@ -121,20 +121,20 @@ func (m *mortal) why(err error) error {
 }
 
 // Close is net.Conn's.
-func (m *mortal) Close() error {
+func (m *expiringConn) Close() error {
 	m.timer.Stop()
 	return m.Conn.Close()
 }
 
-// atEnd calls f when the certificate by which the peer of a connection was known ends, or that of its authority. Stop
+// onExpiry calls f when the certificate by which the peer of a connection was known ends, or that of its authority. Stop
 // the timer when the connection ends before.
-func atEnd(state tls.ConnectionState, f func(*endedError)) *time.Timer {
-	who, end := ending(state)
-	return time.AfterFunc(time.Until(end), func() { f(&endedError{Peer: who, End: end}) })
+func onExpiry(state tls.ConnectionState, f func(*expiredError)) *time.Timer {
+	who, end := expiryOf(state)
+	return time.AfterFunc(time.Until(end), func() { f(&expiredError{Peer: who, End: end}) })
 }
 
-// ending says until when a peer is who it says.
-func ending(state tls.ConnectionState) (who string, end time.Time) {
+// expiryOf says until when a peer is who it says.
+func expiryOf(state tls.ConnectionState) (who string, end time.Time) {
 	who = "the peer"
 	if p, err := PeerIdentity(state); err == nil {
 		who = p.Name
@@ -144,7 +144,7 @@ func ending(state tls.ConnectionState) (who string, end time.Time) {
 	}
 	var chain time.Time // the last of the ends of all chains
 	for _, c := range state.VerifiedChains {
-		if first := firstEnd(c); first.After(chain) {
+		if first := earliestExpiry(c); first.After(chain) {
 			chain = first
 		}
 	}
@@ -154,8 +154,8 @@ func ending(state tls.ConnectionState) (who string, end time.Time) {
 	return who, end
 }
 
-// firstEnd is when the first certificate of a chain ends.
-func firstEnd(chain []*x509.Certificate) (first time.Time) {
+// earliestExpiry is when the first certificate of a chain ends.
+func earliestExpiry(chain []*x509.Certificate) (first time.Time) {
 	for _, c := range chain {
 		if first.IsZero() || c.NotAfter.Before(first) {
 			first = c.NotAfter

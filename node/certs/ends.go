@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// End is when a certificate in a directory ends.
-type End struct {
-	Name string    // of the file, without its suffix: ca, control, n0
-	At   time.Time // of the first to end, where there are several in the file
-	Err  error     // why it cannot be read
+// Expiry is when a certificate in a directory ends.
+type Expiry struct {
+	Name     string    // of the file, without its suffix: ca, control, n0
+	NotAfter time.Time // of the first to end, where there are several in the file
+	Err      error     // why it cannot be read
 }
 
-// Ends are those of all certificates in a directory, by name.
-func Ends(dir string) (list []End, err error) {
+// Expiries are those of all certificates in a directory, by name.
+func Expiries(dir string) (list []Expiry, err error) {
 	files, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
@@ -26,14 +26,14 @@ func Ends(dir string) (list []End, err error) {
 		if !ok {
 			continue
 		}
-		end := End{Name: name}
+		end := Expiry{Name: name}
 		all, err := loadCerts(filepath.Join(dir, f.Name()))
 		if end.Err = err; err == nil && len(all) == 0 {
 			end.Err = errors.New("there is no certificate in it")
 		}
 		for i, c := range all {
-			if i == 0 || c.NotAfter.Before(end.At) {
-				end.At = c.NotAfter
+			if i == 0 || c.NotAfter.Before(end.NotAfter) {
+				end.NotAfter = c.NotAfter
 			}
 		}
 		list = append(list, end)

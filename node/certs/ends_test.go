@@ -25,23 +25,23 @@ func TestEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := Ends(dir)
+	list, err := Expiries(dir)
 	if err != nil || len(list) != 3 {
 		t.Fatalf("%v, %v", list, err)
 	}
 	for i, want := range []struct {
-		name string
-		left time.Duration
+		name      string
+		remaining time.Duration
 	}{{"ca", 48 * time.Hour}, {"n0", time.Hour}, {"n1", 0}} {
 		e := list[i]
-		if e.Name != want.name || (e.Err != nil) != (want.left == 0) {
+		if e.Name != want.name || (e.Err != nil) != (want.remaining == 0) {
 			t.Errorf("%+v, not %s", e, want.name)
 		}
-		if off := time.Until(e.At) - want.left; e.Err == nil && (off > time.Minute || off < -time.Hour) {
-			t.Errorf("%s ends %v", e.Name, e.At)
+		if off := time.Until(e.NotAfter) - want.remaining; e.Err == nil && (off > time.Minute || off < -time.Hour) {
+			t.Errorf("%s ends %v", e.Name, e.NotAfter)
 		}
 	}
-	if _, err := Ends(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Expiries(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("of no directory: %v", err)
 	}
 }

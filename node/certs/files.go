@@ -57,7 +57,7 @@ func (id *Identity) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	ca, m := filepath.Join(dir, caCert), id.now()
+	ca, m := filepath.Join(dir, caCert), id.material()
 	switch there, err := loadCerts(ca); {
 	case errors.Is(err, fs.ErrNotExist):
 		if err := writeFile(ca, pemCert(m.ca), true); err != nil {
@@ -88,7 +88,7 @@ func Load(dir, name string) (*Identity, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
 	}
-	files := &watched{dir: dir, name: name}
+	files := &watchedFiles{dir: dir, name: name}
 	files.stamps = files.stat() // before they are read: what changes meanwhile is read once more
 	id, err := load(dir, name)
 	if err != nil {
@@ -123,7 +123,7 @@ func load(dir, name string) (*Identity, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	if id.held.Load().revoked, err = loadRevoked(dir); err != nil {
+	if id.current.Load().revoked, err = loadRevoked(dir); err != nil {
 		return nil, err
 	}
 	if id.Name != name {

@@ -119,7 +119,7 @@ func TestLoadRefuses(t *testing.T) {
 		}
 		return dir
 	}
-	move := func(t *testing.T, dir, from, to string) {
+	rename := func(t *testing.T, dir, from, to string) {
 		if err := os.Rename(filepath.Join(dir, from), filepath.Join(dir, to)); err != nil {
 			t.Fatal(err)
 		}
@@ -132,10 +132,10 @@ func TestLoadRefuses(t *testing.T) {
 		{"no certificate", func(t *testing.T, dir string) { os.Remove(filepath.Join(dir, "n0.crt")) }, "n0.crt"},
 		{"no key", func(t *testing.T, dir string) { os.Remove(filepath.Join(dir, "n0.key")) }, "n0.key"},
 		{"no authority", func(t *testing.T, dir string) { os.Remove(filepath.Join(dir, caCert)) }, caCert},
-		{"wrong key", func(t *testing.T, dir string) { move(t, dir, "n1.key", "n0.key") }, "is not the key of"},
+		{"wrong key", func(t *testing.T, dir string) { rename(t, dir, "n1.key", "n0.key") }, "is not the key of"},
 		{"wrong name", func(t *testing.T, dir string) {
-			move(t, dir, "n1.key", "n0.key")
-			move(t, dir, "n1.crt", "n0.crt")
+			rename(t, dir, "n1.key", "n0.key")
+			rename(t, dir, "n1.crt", "n0.crt")
 		}, "is the certificate of n1"},
 		{"other authority", func(t *testing.T, dir string) {
 			other := t.TempDir()
@@ -151,7 +151,7 @@ func TestLoadRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, "PEM block"},
-		{"certificate for a node's", func(t *testing.T, dir string) { move(t, dir, caCert, "n0.crt") }, ""},
+		{"certificate for a node's", func(t *testing.T, dir string) { rename(t, dir, caCert, "n0.crt") }, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := fill(t)

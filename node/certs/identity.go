@@ -21,8 +21,8 @@ type Peer struct {
 type Identity struct {
 	Peer
 
-	held  atomic.Pointer[material]
-	files *watched // nil: of no files, and never another
+	current atomic.Pointer[material]
+	files   *watchedFiles // nil: of no files, and never another
 }
 
 // material is what an identity is made of at a time. It is immutable.
@@ -35,14 +35,14 @@ type material struct {
 }
 
 // NotAfter is when the certificate ends.
-func (id *Identity) NotAfter() time.Time { return id.now().pair.Leaf.NotAfter }
+func (id *Identity) NotAfter() time.Time { return id.material().pair.Leaf.NotAfter }
 
-// now is what holds now.
-func (id *Identity) now() *material {
+// material is what holds now.
+func (id *Identity) material() *material {
 	if id.files != nil {
-		id.files.look(id)
+		id.files.reload(id)
 	}
-	return id.held.Load()
+	return id.current.Load()
 }
 
 // Server returns the TLS configuration with which members listen for each other: every client must show a certificate
@@ -50,8 +50,8 @@ func (id *Identity) now() *material {
 // control alone. The caller sets NextProtos where its protocol wants it (gRPC's credentials do so by themselves).
 func (id *Identity) Server() *tls.Config {
 	return id.server(func(p Peer) error {
-		if p.Role.User() {
-			return &RefusedError{Why: NoMember, Detail: fmt.Sprintf("%s is the %s of a person, and this link is between members",
+		if p.Role.IsUser() {
+			return &RefusedError{Why: NotAMember, Detail: fmt.Sprintf("%s is the %s of a person, and this link is between members",
 				p.Name, p.Role)}
 		}
 		return nil
@@ -66,7 +66,7 @@ func (id *Identity) ServerForUsers() *tls.Config {
 
 func (id *Identity) server(admit func(Peer) error) *tls.Config {
 	config := func() *tls.Config {
-		m := id.now()
+		m := id.material()
 		return &tls.Config{
 			MinVersion:   tls.VersionTLS13,
 			Certificates: []tls.Certificate{m.pair},
@@ -119,8 +119,8 @@ func (id *Identity) Client(name string) *tls.Config {
 		MinVersion: tls.VersionTLS13,
 		// Shown even to a listener that asks for another authority's: it then says "unknown authority", where a client
 		// that shows nothing would only be told that a certificate is required.
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &id.now().pair, nil },
-		RootCAs:              id.now().pool,
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &id.material().pair, nil },
+		RootCAs:              id.material().pool,
 		ServerName:           name,
 		VerifyConnection: func(state tls.ConnectionState) error {
 			peer, err := PeerIdentity(state)
@@ -130,7 +130,7 @@ func (id *Identity) Client(name string) *tls.Config {
 			if peer.Name != name {
 				return &RefusedError{Why: WrongName, Detail: fmt.Sprintf("dialled %s, and %s answered", name, peer.Name)}
 			}
-			return id.now().revoked.check(peer, state)
+			return id.material().revoked.check(peer, state)
 		},
 	}
 }

@@ -18,7 +18,7 @@ const (
 	NoCertificate Reason = "no_certificate"
 	NoIdentity    Reason = "no_identity"
 	OldTLS        Reason = "old_tls"
-	NoMember      Reason = "no_member" // a user's certificate on a link between members
+	NotAMember    Reason = "no_member" // a user's certificate on a link between members
 	Revoked       Reason = "revoked"
 	ByPeer        Reason = "by_peer" // the other side refused this one and its alert does not say why
 )
@@ -97,10 +97,10 @@ func Explain(err error) error {
 	return err
 }
 
-// Unanswered says what to look at if these are the words of a handshake that began and got no answer in time: the first
+// ExplainUnanswered says what to look at if these are the words of a handshake that began and got no answer in time: the first
 // packets that are as large as the interface bears did not come through. It is empty for other words. gRPC has no type
 // for this.
-func Unanswered(words string) string {
+func ExplainUnanswered(words string) string {
 	if !strings.Contains(words, "handshake failed") || !strings.Contains(words, "deadline exceeded") &&
 		!strings.Contains(words, "i/o timeout") {
 		return ""

@@ -22,16 +22,16 @@ func TestRevokedAtTheNextHandshake(t *testing.T) {
 		file := filepath.Join(dir, revokedFile)
 		for _, k := range []struct{ text, refuses string }{
 			{"# nobody\n\n", ""},
-			{fmt.Sprintf("serial=%X # lost\n", n0.held.Load().pair.Leaf.SerialNumber), "n0"},
+			{fmt.Sprintf("serial=%X # lost\n", n0.current.Load().pair.Leaf.SerialNumber), "n0"},
 			{"this is no number\n", "n0"},
 			{"", ""},
-			{fmt.Sprintf("%x", n1.held.Load().pair.Leaf.SerialNumber), "n1"},
+			{fmt.Sprintf("%x", n1.current.Load().pair.Leaf.SerialNumber), "n1"},
 		} {
 			if err := os.WriteFile(file, []byte(k.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(2 * lookEvery)
-			atServer, atClient, err := meet(server, client)
+			time.Sleep(2 * reloadInterval)
+			atServer, atClient, err := handshake(server, client)
 			var refused *RefusedError
 			want := "the certificate of " + k.refuses + " was revoked"
 			if (err == nil) != (k.refuses == "") ||

@@ -11,7 +11,7 @@ func TestUnanswered(t *testing.T) {
 		"dial tcp 10.0.0.1:1: connect: connection refused":                                                 false,
 		"context deadline exceeded": false,
 	} {
-		if got := Unanswered(words); got != "" != want {
+		if got := ExplainUnanswered(words); got != "" != want {
 			t.Errorf("%s: %q", words, got)
 		}
 	}

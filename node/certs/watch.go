@@ -12,50 +12,50 @@ import (
 )
 
 const (
-	// lookEvery is how often a handshake looks whether the files have changed: four calls of stat a second at most.
-	lookEvery = time.Second
-	// watchEvery is how often Watch looks.
-	watchEvery = time.Minute
+	// reloadInterval is how often a handshake looks whether the files have changed: four calls of stat a second at most.
+	reloadInterval = time.Second
+	// watchInterval is how often Watch looks.
+	watchInterval = time.Minute
 )
 
-// watched are the files of an identity.
-type watched struct {
+// watchedFiles are the files of an identity.
+type watchedFiles struct {
 	dir, name string // immutable
 
 	renewed, failed atomic.Uint64
 
-	mu     sync.Mutex // guards what follows
-	looked time.Time
-	stamps [4]stamp // of what was read, or tried
-	err    error    // why what stands there now is not used; nil: it is
+	mu      sync.Mutex // guards what follows
+	checked time.Time
+	stamps  [4]stamp // of what was read, or tried
+	err     error    // why what stands there now is not used; nil: it is
 }
 
 // stamp changes when a file does.
 type stamp struct {
-	size int64
-	at   time.Time
-	file uint64
+	size    int64
+	modTime time.Time
+	inode   uint64
 }
 
-func (w *watched) stat() (all [4]stamp) {
+func (w *watchedFiles) stat() (all [4]stamp) {
 	for i, file := range [...]string{caCert, w.name + certSuffix, w.name + keySuffix, revokedFile} {
 		if info, err := os.Stat(filepath.Join(w.dir, file)); err == nil {
-			all[i] = stamp{size: info.Size(), at: info.ModTime(), file: inode(info)}
+			all[i] = stamp{size: info.Size(), modTime: info.ModTime(), inode: inode(info)}
 		}
 	}
 	return all
 }
 
-// look reads the files again if they have changed. What cannot be used leaves everything as it was, and is tried again:
+// reload reads the files again if they have changed. What cannot be used leaves everything as it was, and is tried again:
 // the files of a renewal appear one after the other.
-func (w *watched) look(id *Identity) {
+func (w *watchedFiles) reload(id *Identity) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
-	if since := now.Sub(w.looked); since >= 0 && since < lookEvery {
+	if since := now.Sub(w.checked); since >= 0 && since < reloadInterval {
 		return
 	}
-	w.looked = now
+	w.checked = now
 	stamps := w.stat()
 	if stamps == w.stamps && w.err == nil {
 		return
@@ -71,7 +71,7 @@ func (w *watched) look(id *Identity) {
 		w.failed.Add(1)
 		return
 	}
-	id.held.Store(fresh.held.Load())
+	id.current.Store(fresh.current.Load())
 	w.renewed.Add(1)
 }
 
@@ -83,12 +83,12 @@ func (id *Identity) renewed() uint64 {
 	return id.files.renewed.Load()
 }
 
-// trouble says why the files as they are now are not used; nil: they are.
-func (id *Identity) trouble() error {
+// filesError says why the files as they are now are not used; nil: they are.
+func (id *Identity) filesError() error {
 	if id.files == nil {
 		return nil
 	}
-	id.files.look(id)
+	id.files.reload(id)
 	id.files.mu.Lock()
 	defer id.files.mu.Unlock()
 	return id.files.err
@@ -96,27 +96,27 @@ func (id *Identity) trouble() error {
 
 // Watch reads changed files again and warns of the end of the certificate, until ctx ends.
 func (id *Identity) Watch(ctx context.Context, log *slog.Logger) {
-	tick := time.NewTicker(watchEvery)
+	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	var w warner
-	var told string
+	var lastReported string
 	end := id.NotAfter()
 	for {
-		if err := id.trouble(); err == nil {
-			told = ""
-		} else if err.Error() != told {
-			told = err.Error()
+		if err := id.filesError(); err == nil {
+			lastReported = ""
+		} else if err.Error() != lastReported {
+			lastReported = err.Error()
 			log.Warn("the keys have changed and cannot be used: this process goes on with those it has",
 				"err", err, "good_until", id.NotAfter())
 		}
-		m := id.now()
+		m := id.material()
 		if leaf := m.pair.Leaf; !leaf.NotAfter.Equal(end) {
 			end = leaf.NotAfter
 			log.Info("the certificate was renewed", "name", id.Name, "good_until", end)
 		}
-		if yes, left := w.step(time.Now(), m.pair.Leaf.NotBefore, end); yes && left > 0 {
+		if yes, remaining := w.step(time.Now(), m.pair.Leaf.NotBefore, end); yes && remaining > 0 {
 			log.Warn("the certificate ends soon: put a new one in its place, it is read at once",
-				"name", id.Name, "good_until", end, "left", left.Round(time.Minute))
+				"name", id.Name, "good_until", end, "left", remaining.Round(time.Minute))
 		} else if yes {
 			log.Error("the certificate has ended: nobody speaks with this process any more until a new one is in its place",
 				"name", id.Name, "good_until", end)
@@ -129,26 +129,26 @@ func (id *Identity) Watch(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// warner decides when to warn of the end of a certificate: in the time of EndsSoon, or the last third of a life that is
+// warner decides when to warn of the end of a certificate: in the time of ExpiryWarning, or the last third of a life that is
 // shorter than six weeks, once a day; on the last day and after the end once an hour.
-type warner struct{ told time.Time }
+type warner struct{ lastWarned time.Time }
 
-// EndsSoon is how long before its end a certificate is warned of.
-const EndsSoon = 14 * 24 * time.Hour
+// ExpiryWarning is how long before its end a certificate is warned of.
+const ExpiryWarning = 14 * 24 * time.Hour
 
-func (w *warner) step(now, begin, end time.Time) (yes bool, left time.Duration) {
-	left = end.Sub(now)
-	if left > min(EndsSoon, end.Sub(begin)/3) {
-		w.told = time.Time{}
-		return false, left
+func (w *warner) step(now, begin, end time.Time) (yes bool, remaining time.Duration) {
+	remaining = end.Sub(now)
+	if remaining > min(ExpiryWarning, end.Sub(begin)/3) {
+		w.lastWarned = time.Time{}
+		return false, remaining
 	}
 	pause := 24 * time.Hour
-	if left < pause {
+	if remaining < pause {
 		pause = time.Hour
 	}
-	if now.Sub(w.told) < pause {
-		return false, left
+	if now.Sub(w.lastWarned) < pause {
+		return false, remaining
 	}
-	w.told = now
-	return true, left
+	w.lastWarned = now
+	return true, remaining
 }

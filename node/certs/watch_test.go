@@ -49,8 +49,8 @@ func mustLoad(t *testing.T, dir, name string) *Identity {
 	return id
 }
 
-// meet makes a gRPC handshake between n1, which listens, and somebody, and returns their connections.
-func meet(server, client credentials.TransportCredentials) (atServer, atClient net.Conn, err error) {
+// handshake makes a gRPC handshake between n1, which listens, and somebody, and returns their connections.
+func handshake(server, client credentials.TransportCredentials) (atServer, atClient net.Conn, err error) {
 	a, b := net.Pipe()
 	for _, end := range []net.Conn{a, b} { // a pipe holds nothing: an alert waits until somebody reads
 		_ = end.SetDeadline(time.Now().Add(patiently.Scaled(10 * time.Second)))
@@ -88,7 +88,7 @@ func TestRenewedKeysAreUsedAtOnce(t *testing.T) {
 		server, client := n1.ServerCredentials(slog.Default()), n0.ClientCredentials("n1", slog.Default())
 		good := func(when string) {
 			t.Helper()
-			atServer, atClient, err := meet(server, client)
+			atServer, atClient, err := handshake(server, client)
 			if err != nil {
 				t.Fatalf("%s: %v", when, err)
 			}
@@ -111,19 +111,19 @@ func TestRenewedKeysAreUsedAtOnce(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, caCert), both, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * lookEvery)
+		time.Sleep(2 * reloadInterval)
 		good("with two authorities")
 		save(t, dir, fresh, "n0", time.Hour)
-		time.Sleep(2 * lookEvery)
+		time.Sleep(2 * reloadInterval)
 		good("with one node on the new authority")
 		save(t, dir, fresh, "n1", time.Hour)
 		if err := os.WriteFile(filepath.Join(dir, caCert), pemCert(fresh.cert), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * lookEvery)
+		time.Sleep(2 * reloadInterval)
 		good("with the new authority alone")
 		stranger := mustIssue(t, old, "n0", RoleNode)
-		if _, _, err := meet(server, stranger.ClientCredentials("n1", slog.Default())); err == nil {
+		if _, _, err := handshake(server, stranger.ClientCredentials("n1", slog.Default())); err == nil {
 			t.Error("who is of the old authority is let in still")
 		}
 	})
@@ -147,14 +147,14 @@ func TestBadKeysChangeNothing(t *testing.T) {
 			"no authority":    func() error { return os.WriteFile(filepath.Join(dir, caCert), nil, 0o600) },
 			"other authority": func() error { return os.WriteFile(filepath.Join(dir, caCert), pemCert(mustCA(t).cert), 0o600) },
 		} {
-			told := log.Count("cannot be used")
+			reported := log.Count("cannot be used")
 			if err := damage(); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(2 * watchEvery)
+			time.Sleep(2 * watchInterval)
 			synctest.Wait()
-			if !id.NotAfter().Equal(end) || log.Count("cannot be used") <= told && name != "no file" {
-				t.Errorf("%s: good until %v, told %d times", name, id.NotAfter(), log.Count("cannot be used")-told)
+			if !id.NotAfter().Equal(end) || log.Count("cannot be used") <= reported && name != "no file" {
+				t.Errorf("%s: good until %v, told %d times", name, id.NotAfter(), log.Count("cannot be used")-reported)
 			}
 			if err := os.WriteFile(filepath.Join(dir, caCert), pemCert(ca.cert), 0o600); err != nil {
 				t.Fatal(err)
@@ -163,7 +163,7 @@ func TestBadKeysChangeNothing(t *testing.T) {
 			if err := again.Save(dir); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(2 * watchEvery)
+			time.Sleep(2 * watchInterval)
 			end = again.NotAfter()
 			if !id.NotAfter().Equal(end) {
 				t.Errorf("%s: not mended", name)
@@ -194,7 +194,7 @@ func TestConnectionsEndWithTheCertificate(t *testing.T) {
 				n0, n1 := mustLoad(t, dir, "n0"), mustLoad(t, dir, "n1")
 				log := &logged.Buffer{}
 				server, client := n1.ServerCredentials(log.Logger()), n0.ClientCredentials("n1", log.Logger())
-				atServer, atClient, err := meet(server, client)
+				atServer, atClient, err := handshake(server, client)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -212,7 +212,7 @@ func TestConnectionsEndWithTheCertificate(t *testing.T) {
 					failed <- err
 				}()
 				time.Sleep(2 * time.Minute)
-				var ended *endedError
+				var ended *expiredError
 				if err := <-failed; !errors.As(err, &ended) || ended.Peer != short {
 					t.Errorf("the connection ends with: %v", err)
 				}
@@ -220,12 +220,12 @@ func TestConnectionsEndWithTheCertificate(t *testing.T) {
 					t.Errorf("the log says %q", log)
 				}
 				_, _ = atServer.Close(), atClient.Close()
-				if _, _, err := meet(server, client); err == nil {
+				if _, _, err := handshake(server, client); err == nil {
 					t.Error("a handshake with a certificate that has ended")
 				}
 				save(t, dir, ca, short, time.Hour)
-				time.Sleep(2 * lookEvery)
-				atServer, atClient, err = meet(server, client)
+				time.Sleep(2 * reloadInterval)
+				atServer, atClient, err = handshake(server, client)
 				if err != nil {
 					t.Fatalf("with a new certificate: %v", err)
 				}
@@ -244,22 +244,22 @@ func TestWarnings(t *testing.T) {
 		most  int           // warnings until two days after
 		least int
 	}{
-		{90 * 24 * time.Hour, EndsSoon, 14 + 24 + 49, 13 + 24 + 48},
+		{90 * 24 * time.Hour, ExpiryWarning, 14 + 24 + 49, 13 + 24 + 48},
 		{24 * time.Hour, 8 * time.Hour, 8 + 49, 8 + 48},
 	} {
 		var w warner
-		end, told := begin.Add(tc.life), 0
-		for at := begin; at.Before(end.Add(48 * time.Hour)); at = at.Add(watchEvery) {
-			yes, left := w.step(at, begin, end)
-			if yes && told == 0 && left != tc.first {
-				t.Errorf("a life of %v: first told %v before its end", tc.life, left)
+		end, warned := begin.Add(tc.life), 0
+		for at := begin; at.Before(end.Add(48 * time.Hour)); at = at.Add(watchInterval) {
+			yes, remaining := w.step(at, begin, end)
+			if yes && warned == 0 && remaining != tc.first {
+				t.Errorf("a life of %v: first told %v before its end", tc.life, remaining)
 			}
 			if yes {
-				told++
+				warned++
 			}
 		}
-		if told > tc.most || told < tc.least {
-			t.Errorf("a life of %v: told %d times, want %d to %d", tc.life, told, tc.least, tc.most)
+		if warned > tc.most || warned < tc.least {
+			t.Errorf("a life of %v: told %d times, want %d to %d", tc.life, warned, tc.least, tc.most)
 		}
 		if yes, _ := w.step(begin, begin, begin.Add(tc.life)); yes {
 			t.Error("told of a certificate that is new")

@@ -36,7 +36,7 @@ type Config struct {
 	Logger  *slog.Logger // nil = slog.Default
 	OnEvent func(Event)  // nil = nobody watches. Must not call Close.
 
-	dial func(addr string, patience time.Duration) (net.Conn, error) // nil = from this host; for tests with several
+	dial func(addr string, timeout time.Duration) (net.Conn, error) // nil = from this host; for tests with several
 }
 
 // Timing decides how fast gossip travels and how long a silent node is trusted.
@@ -120,28 +120,28 @@ type Member struct {
 // Cluster is this node's membership.
 type Cluster struct {
 	// Immutable after Open.
-	cfg      Config
-	log      *slog.Logger
-	meta     []byte // wire form of cfg.Meta
-	counters Counters
-	seldom   connlimit.LogLimiter
-	wake     chan struct{} // has room for one: events are queued
-	stop     chan struct{} // closed by Close
-	ended    chan struct{} // closed when the goroutine that delivers events is gone
-	close    sync.Once
+	cfg        Config
+	log        *slog.Logger
+	meta       []byte // wire form of cfg.Meta
+	counters   Counters
+	logLimiter connlimit.LogLimiter
+	wake       chan struct{} // has room for one: events are queued
+	stop       chan struct{} // closed by Close
+	ended      chan struct{} // closed when the goroutine that delivers events is gone
+	close      sync.Once
 
 	// mu guards what is below. memberlist calls in with its own lock held: no call into memberlist while mu is held.
-	mu        sync.Mutex
-	list      *memberlist.Memberlist // nil until Open has made it
-	members   map[string]Member
-	leaving   map[string]bool // members that announced their leaving
-	unacked   map[string]bool // members that did not take note of ours
-	acked     chan struct{}   // closed when unacked is empty; nil unless Close is waiting
-	changed   chan struct{}   // closed and replaced when members changes
-	queue     []Event         // not yet delivered
-	taken     error           // another node was met under this name
-	confirmed bool            // a member has this node under its name
-	mergeErr  error           // last refusal of a peer's state
+	mu           sync.Mutex
+	list         *memberlist.Memberlist // nil until Open has made it
+	members      map[string]Member
+	leaving      map[string]bool // members that announced their leaving
+	unacked      map[string]bool // members that did not take note of ours
+	acked        chan struct{}   // closed when unacked is empty; nil unless Close is waiting
+	changed      chan struct{}   // closed and replaced when members changes
+	queue        []Event         // not yet delivered
+	nameConflict error           // another node was met under this name
+	confirmed    bool            // a member has this node under its name
+	mergeErr     error           // last refusal of a peer's state
 
 	background sync.WaitGroup
 }
@@ -152,24 +152,24 @@ type Cluster struct {
 // the cluster if need be. The error is a *joinError, or one that says what is wrong with cfg.
 func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 	// memberlist would take a name for every network of this host, and tell others none of them.
-	own, err := address.ResolveLocal(ctx, cmp.Or(cfg.BindAddr, "127.0.0.1"))
+	bindAddr, err := address.ResolveLocal(ctx, cmp.Or(cfg.BindAddr, "127.0.0.1"))
 	if err != nil {
 		return nil, fmt.Errorf("open membership of %s: the host %w", cfg.Name, err)
 	}
-	cfg.BindAddr = own
+	cfg.BindAddr = bindAddr
 	c, err := newCluster(cfg)
 	if err != nil {
 		return nil, err
 	}
 	gossip := c.gossipConfig()
-	roads, err := c.bind(gossip)
+	bounded, err := c.bind(gossip)
 	if err != nil {
 		return nil, fmt.Errorf("open membership of %s on %s port %d: %w", cfg.Name, c.cfg.BindAddr, cfg.BindPort, err)
 	}
-	gossip.Transport, gossip.BindPort, gossip.AdvertisePort = roads, roads.GetAutoBindPort(), roads.GetAutoBindPort()
+	gossip.Transport, gossip.BindPort, gossip.AdvertisePort = bounded, bounded.GetAutoBindPort(), bounded.GetAutoBindPort()
 	list, err := memberlist.Create(gossip)
 	if err != nil {
-		_ = roads.Shutdown()
+		_ = bounded.Shutdown()
 		return nil, fmt.Errorf("open membership of %s on %s port %d: %w", cfg.Name, c.cfg.BindAddr, cfg.BindPort, err)
 	}
 	c.mu.Lock()
@@ -235,7 +235,7 @@ func (c *Cluster) gossipConfig() *memberlist.Config {
 	g.DeadNodeReclaimTime = time.Millisecond
 	d := (*delegate)(c)
 	g.Delegate, g.Events, g.Alive, g.Merge, g.Conflict = d, d, d, d, d
-	handler := gossipHandler{Handler: c.log.Handler(), counters: &c.counters, seldom: &c.seldom}
+	handler := gossipHandler{Handler: c.log.Handler(), counters: &c.counters, logLimiter: &c.logLimiter}
 	g.Logger = slog.NewLogLogger(handler, slog.LevelError)
 	return g
 }
@@ -262,7 +262,7 @@ func (c *Cluster) join(ctx context.Context) error {
 			confirm = min(2*confirm, pause) // it may never come: who is asked cannot take this node
 			pause = confirm
 		case why.Why == nameTaken && time.Since(began) < c.cfg.Timing.Reclaim:
-			if _, first := c.seldom.Allow("taken", time.Now()); first {
+			if _, first := c.logLimiter.Allow("taken", time.Now()); first {
 				c.log.Info("the name is taken: trying on, its holder may be this node's former self", "for", c.cfg.Timing.Reclaim,
 					"err", why.Cause)
 			}
@@ -280,7 +280,7 @@ func (c *Cluster) join(ctx context.Context) error {
 // try joins once; nil means that the node is in.
 func (c *Cluster) try() *joinError {
 	c.mu.Lock()
-	c.taken, c.confirmed = nil, false
+	c.nameConflict, c.confirmed = nil, false
 	c.mu.Unlock()
 	_, err := c.list.Join(c.cfg.Join)
 	c.mu.Lock()
@@ -317,11 +317,11 @@ func (c *Cluster) ByName() map[string]Member {
 	return maps.Clone(c.members)
 }
 
-// Units are the names of those members that can hold a unit, in order of rank.
-func Units(members map[string]Member) []string {
+// UnitNames are the names of those members that can hold a unit, in order of rank.
+func UnitNames(members map[string]Member) []string {
 	var names []string
 	for name, m := range members {
-		if m.Meta.Roles.Unit() {
+		if m.Meta.Roles.HoldsUnit() {
 			names = append(names, name)
 		}
 	}
@@ -329,9 +329,9 @@ func Units(members map[string]Member) []string {
 	return names
 }
 
-// Until waits until the members are as wanted, or ctx ends, or the cluster is closed, and returns them as they were
+// WaitUntil waits until the members are as wanted, or ctx ends, or the cluster is closed, and returns them as they were
 // looked at last.
-func (c *Cluster) Until(ctx context.Context, wanted func(map[string]Member) bool) map[string]Member {
+func (c *Cluster) WaitUntil(ctx context.Context, wanted func(map[string]Member) bool) map[string]Member {
 	for {
 		changed := c.Changed()
 		members := c.ByName()
@@ -359,7 +359,7 @@ func (c *Cluster) Changed() <-chan struct{} {
 // Close.
 func (c *Cluster) Wait(ctx context.Context, names ...string) error {
 	var missing []string
-	c.Until(ctx, func(members map[string]Member) bool {
+	c.WaitUntil(ctx, func(members map[string]Member) bool {
 		missing = missing[:0]
 		for _, n := range names {
 			if _, ok := members[n]; !ok {
@@ -374,7 +374,7 @@ func (c *Cluster) Wait(ctx context.Context, names ...string) error {
 	case ctx.Err() == nil:
 		return net.ErrClosed
 	}
-	rank(missing)
+	sortByRank(missing)
 	return &missingError{Names: missing, Cause: context.Cause(ctx)}
 }
 

@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 
 var testKey = bytes.Repeat([]byte{7}, keySize)
 
-// calm never suspects anybody within a test; gossip is fast all the same.
-func calm() Timing {
+// relaxedTiming never suspects anybody within a test; gossip is fast all the same.
+func relaxedTiming() Timing {
 	return Timing{
 		Gossip:        5 * time.Millisecond,
 		Probe:         time.Minute,
@@ -53,7 +53,7 @@ func config(name string, first *Cluster) Config {
 	c := Config{
 		Name:   name,
 		Key:    testKey,
-		Timing: calm(),
+		Timing: relaxedTiming(),
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Meta: Meta{
 			Roles:    Readout | Builder,
@@ -150,7 +150,7 @@ func TestLeavingIsNotFailing(t *testing.T) {
 	if err := n1.Close(); err != nil {
 		t.Fatal(err)
 	}
-	e := expect(t, events, left, "n1")
+	e := expect(t, events, withdrawn, "n1")
 	if e.Member.Meta.Version != "v-n1" {
 		t.Errorf("the event says of the member %+v", e.Member)
 	}
@@ -328,13 +328,13 @@ func TestNodesFindAControlThatComesBack(t *testing.T) {
 	control := config("control", nil)
 	control.BindPort = ports.Of(t)
 	first := open(t, control)
-	stays := config("n0", first)
-	stays.Timing.Leave = 100 * time.Millisecond // in the end there may be nobody to take note
-	open(t, stays)
+	remaining := config("n0", first)
+	remaining.Timing.Leave = 100 * time.Millisecond // in the end there may be nobody to take note
+	open(t, remaining)
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	control.Timing.Leave = stays.Timing.Leave
+	control.Timing.Leave = remaining.Timing.Leave
 	if err := open(t, control).Wait(limit(t), "n0"); err != nil {
 		t.Fatal(err)
 	}
@@ -342,8 +342,8 @@ func TestNodesFindAControlThatComesBack(t *testing.T) {
 
 // TestWhoIsLetIn goes through what a peer may answer about the name under which a node joins.
 func TestWhoIsLetIn(t *testing.T) {
-	own := open(t, config("n1", nil))
-	here, there := own.Addr(), netip.MustParseAddrPort("192.0.2.7:1")
+	joining := open(t, config("n1", nil))
+	here, there := joining.Addr(), netip.MustParseAddrPort("192.0.2.7:1")
 	type entry struct {
 		at    netip.AddrPort
 		state memberlist.NodeStateType
@@ -362,7 +362,7 @@ func TestWhoIsLetIn(t *testing.T) {
 		"members disagree":         {[]entry{{here, memberlist.StateAlive}, {there, memberlist.StateAlive}}, nameTaken},
 		"the former self, and now": {[]entry{{there, memberlist.StateDead}, {here, memberlist.StateAlive}}, ""},
 	} {
-		own.taken, own.confirmed = nil, false
+		joining.nameConflict, joining.confirmed = nil, false
 		for _, p := range tc.peers {
 			n := &memberlist.Node{
 				Name:  "n1",
@@ -370,12 +370,12 @@ func TestWhoIsLetIn(t *testing.T) {
 				Port:  p.at.Port(),
 				State: p.state,
 			}
-			if err := (*delegate)(own).NotifyMerge([]*memberlist.Node{n}); err != nil {
+			if err := (*delegate)(joining).NotifyMerge([]*memberlist.Node{n}); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 		var why joinReason
-		if err := own.refusal(nil); err != nil {
+		if err := joining.refusal(nil); err != nil {
 			why = err.Why
 		}
 		if why != tc.want {

@@ -26,18 +26,18 @@ func (d *delegate) LocalState(bool) []byte { return nil }
 func (d *delegate) MergeRemoteState([]byte, bool) {}
 
 // NotifyMsg is memberlist's Delegate: a message of another member, see leave.go.
-func (d *delegate) NotifyMsg(b []byte) { (*Cluster)(d).message(b) }
+func (d *delegate) NotifyMsg(b []byte) { (*Cluster)(d).receive(b) }
 
 // NotifyAlive is memberlist's AliveDelegate: a node whose metadata does not hold is not let in.
 func (d *delegate) NotifyAlive(n *memberlist.Node) error {
 	if n.Name == d.cfg.Name {
 		return nil // ours, or another node's under our name: NotifyConflict sees that
 	}
-	return d.judge(n)
+	return d.checkMeta(n)
 }
 
-// judge counts what is wrong with a node's metadata.
-func (d *delegate) judge(n *memberlist.Node) error {
+// checkMeta counts what is wrong with a node's metadata.
+func (d *delegate) checkMeta(n *memberlist.Node) error {
 	_, err := decodeMeta(n.Meta, d.cfg.Meta.Protocol)
 	switch {
 	case errors.Is(err, errProtocol):
@@ -55,13 +55,13 @@ func (d *delegate) judge(n *memberlist.Node) error {
 func (d *delegate) NotifyMerge(peers []*memberlist.Node) error {
 	for _, n := range peers {
 		if n.Name == d.cfg.Name {
-			d.known(n)
+			d.noteListed(n)
 			continue
 		}
 		if n.State != memberlist.StateAlive {
 			continue
 		}
-		if err := d.judge(n); err != nil {
+		if err := d.checkMeta(n); err != nil {
 			d.mu.Lock()
 			d.mergeErr = err
 			d.mu.Unlock()
@@ -71,8 +71,8 @@ func (d *delegate) NotifyMerge(peers []*memberlist.Node) error {
 	return nil
 }
 
-// known notes that a member has a node under this node's name: this one, or another that is there or not missed yet.
-func (d *delegate) known(n *memberlist.Node) {
+// noteListed notes that a member has a node under this node's name: this one, or another that is there or not missed yet.
+func (d *delegate) noteListed(n *memberlist.Node) {
 	if n.State != memberlist.StateAlive && n.State != memberlist.StateSuspect {
 		return
 	}
@@ -81,32 +81,32 @@ func (d *delegate) known(n *memberlist.Node) {
 	if addrOf(n) == d.members[n.Name].Addr {
 		d.confirmed = true
 	} else {
-		d.taken = fmt.Errorf("%s is the name of a node at %s", n.Name, n.Address())
+		d.nameConflict = fmt.Errorf("%s is the name of a node at %s", n.Name, n.Address())
 	}
 }
 
 // NotifyConflict is memberlist's ConflictDelegate: two nodes under one name. The one that was there first stays.
 func (d *delegate) NotifyConflict(existing, other *memberlist.Node) {
 	d.counters.NameConflicts.Add(1)
-	if untold, yes := d.seldom.Allow("name "+existing.Name, time.Now()); yes {
+	if unreported, yes := d.logLimiter.Allow("name "+existing.Name, time.Now()); yes {
 		d.log.Warn("two nodes under one name", "name", existing.Name, "here", existing.Address(), "there", other.Address(),
-			"unreported", untold)
+			"unreported", unreported)
 	}
 	if existing.Name != d.cfg.Name {
 		return
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.taken = fmt.Errorf("%s is the name of a node at %s", other.Name, other.Address())
+	d.nameConflict = fmt.Errorf("%s is the name of a node at %s", other.Name, other.Address())
 }
 
 // NotifyJoin is memberlist's EventDelegate.
-func (d *delegate) NotifyJoin(n *memberlist.Node) { d.note(joined, n) }
+func (d *delegate) NotifyJoin(n *memberlist.Node) { d.noteMember(joined, n) }
 
 // NotifyUpdate is memberlist's EventDelegate.
-func (d *delegate) NotifyUpdate(n *memberlist.Node) { d.note(changed, n) }
+func (d *delegate) NotifyUpdate(n *memberlist.Node) { d.noteMember(changed, n) }
 
-func (d *delegate) note(kind Kind, n *memberlist.Node) {
+func (d *delegate) noteMember(kind Kind, n *memberlist.Node) {
 	meta, err := decodeMeta(n.Meta, d.cfg.Meta.Protocol)
 	if err != nil && n.Name != d.cfg.Name {
 		return // NotifyAlive has refused and counted it: memberlist does not come here
@@ -134,7 +134,7 @@ func (d *delegate) NotifyLeave(n *memberlist.Node) {
 	}
 	kind := failed
 	if d.leaving[n.Name] {
-		kind = left
+		kind = withdrawn
 	}
 	delete(d.members, n.Name)
 	delete(d.leaving, n.Name)

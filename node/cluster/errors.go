@@ -54,8 +54,8 @@ func (c *Cluster) refusal(err error) *joinError {
 		Cause: err,
 	}
 	switch {
-	case c.taken != nil:
-		out.Why, out.Cause = nameTaken, c.taken
+	case c.nameConflict != nil:
+		out.Why, out.Cause = nameTaken, c.nameConflict
 	case err == nil && c.confirmed:
 		return nil
 	case err == nil:

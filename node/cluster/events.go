@@ -7,10 +7,10 @@ type Kind uint8
 
 // The kinds.
 const (
-	joined  Kind = iota + 1 // came, or came back
-	changed                 // says something else of itself
-	left                    // said that it leaves
-	failed                  // fell silent
+	joined    Kind = iota + 1 // came, or came back
+	changed                   // says something else of itself
+	withdrawn                 // said that it leaves
+	failed                    // fell silent
 )
 
 func (k Kind) String() string {

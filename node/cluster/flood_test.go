@@ -43,12 +43,12 @@ func TestTakenNameFloodsNoLog(t *testing.T) {
 		t.Fatalf("error %v, want a taken name; n0 met it %d times", err, n0.Counters().NameConflicts.Load())
 	}
 	for who, log := range map[string]*logged.Buffer{"n0": &first, "the second n1": &second} {
-		if told, all := log.Count("two nodes under one name"), log.Count("n1"); told != 1 || all > 10 {
-			t.Errorf("%s tells of it %d times in %d lines:\n%s", who, told, all, log)
+		if lines, all := log.Count("two nodes under one name"), log.Count("n1"); lines != 1 || all > 10 {
+			t.Errorf("%s tells of it %d times in %d lines:\n%s", who, lines, all, log)
 		}
 	}
-	if told := second.Count("the name is taken"); told != 1 {
-		t.Errorf("the second n1 says %d times why it goes on:\n%s", told, &second)
+	if lines := second.Count("the name is taken"); lines != 1 {
+		t.Errorf("the second n1 says %d times why it goes on:\n%s", lines, &second)
 	}
 }
 
@@ -67,15 +67,15 @@ func TestWrongKeyFloodsNoLog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if told := log.Count("Decrypt packet failed"); n0.Counters().WrongKey.Load() < 3 || told != 1 {
-		t.Errorf("%d packets were told %d times:\n%s", n0.Counters().WrongKey.Load(), told, &log)
+	if lines := log.Count("Decrypt packet failed"); n0.Counters().WrongKey.Load() < 3 || lines != 1 {
+		t.Errorf("%d packets were told %d times:\n%s", n0.Counters().WrongKey.Load(), lines, &log)
 	}
 }
 
 // TestJunkFloodsNoLog: lines of memberlist that differ in what a stranger sent are of one kind.
 func TestJunkFloodsNoLog(t *testing.T) {
 	var log logged.Buffer
-	h := gossipHandler{Handler: slog.NewTextHandler(&log, nil), counters: &Counters{}, seldom: &connlimit.LogLimiter{}}
+	h := gossipHandler{Handler: slog.NewTextHandler(&log, nil), counters: &Counters{}, logLimiter: &connlimit.LogLimiter{}}
 	for i := range 100 {
 		for _, text := range []string{
 			fmt.Sprintf("[DEBUG] memberlist: Stream connection from=127.0.0.1:%d", i), // not told at all
@@ -89,8 +89,8 @@ func TestJunkFloodsNoLog(t *testing.T) {
 	for text, want := range map[string]int{
 		"unacceptable label": 1, "larger than limit": 1, "Marking": 100, "gossip: ": 102,
 	} {
-		if told := log.Count(text); told != want {
-			t.Errorf("%q is told %d times, want %d:\n%s", text, told, want, &log)
+		if logged := log.Count(text); logged != want {
+			t.Errorf("%q is told %d times, want %d:\n%s", text, logged, want, &log)
 		}
 	}
 }
@@ -114,8 +114,8 @@ func TestSilentConnectionsAreBounded(t *testing.T) {
 	if n := n0.Counters().StreamsRefused.Load(); n < maxStreamsPerHost {
 		t.Errorf("%d connections were refused, want %d", n, maxStreamsPerHost)
 	}
-	if told := log.Count("too many are open"); told != 1 {
-		t.Errorf("told %d times", told)
+	if lines := log.Count("too many are open"); lines != 1 {
+		t.Errorf("told %d times", lines)
 	}
 }
 
@@ -123,7 +123,7 @@ func TestSilentConnectionsAreBounded(t *testing.T) {
 func TestStateIsBounded(t *testing.T) {
 	a, b := net.Pipe()
 	defer a.Close()
-	s := &stream{Conn: b, left: 10, leave: func() {}}
+	s := &stream{Conn: b, remaining: 10, release: func() {}}
 	defer s.Close()
 	go func() { _, _ = a.Write(make([]byte, 20)) }()
 	must.OK(t, a.SetDeadline(time.Now().Add(patiently.Long)))
@@ -156,19 +156,19 @@ func TestTimingFollowsTheAddresses(t *testing.T) {
 // TestWhenToJoinAgain: whenever nobody who was joined is there, and now and then while gossip is not answered.
 func TestWhenToJoinAgain(t *testing.T) {
 	for _, tc := range []struct {
-		known bool
-		score int
-		since time.Duration
-		want  bool
+		connected bool
+		score     int
+		since     time.Duration
+		want      bool
 	}{
 		{true, 0, time.Hour, false},
 		{false, 0, 0, true},
 		{false, 7, 0, true},
 		{true, 1, time.Hour, false},
-		{true, 2, strainEvery, true},
-		{true, 7, strainEvery - 1, false},
+		{true, 2, strainedInterval, true},
+		{true, 7, strainedInterval - 1, false},
 	} {
-		if got := needsJoin(tc.known, tc.score, tc.since); got != tc.want {
+		if got := needsJoin(tc.connected, tc.score, tc.since); got != tc.want {
 			t.Errorf("%+v: %v", tc, got)
 		}
 	}

@@ -16,8 +16,8 @@ const textNoKey = "no installed keys could decrypt the message"
 // tell of a wrong key.
 type gossipHandler struct {
 	slog.Handler
-	counters *Counters
-	seldom   *connlimit.LogLimiter
+	counters   *Counters
+	logLimiter *connlimit.LogLimiter
 }
 
 // textConflict is how memberlist says what NotifyConflict says as well, each time; a test holds that it is still so.
@@ -41,7 +41,7 @@ func (h gossipHandler) Handle(ctx context.Context, r slog.Record) error {
 		}
 	}
 	kind := kindOf(text)
-	if refusedKey(text) {
+	if isWrongKey(text) {
 		level, kind = slog.LevelWarn, "key"
 		h.counters.WrongKey.Add(1)
 	}
@@ -50,11 +50,11 @@ func (h gossipHandler) Handle(ctx context.Context, r slog.Record) error {
 	}
 	out := slog.NewRecord(r.Time, level, "gossip: "+text, r.PC)
 	if kind != "" {
-		untold, yes := h.seldom.Allow(kind, r.Time)
+		unreported, yes := h.logLimiter.Allow(kind, r.Time)
 		if !yes {
 			return nil
 		}
-		out.AddAttrs(slog.Int("unreported", untold))
+		out.AddAttrs(slog.Int("unreported", unreported))
 	}
 	return h.Handler.Handle(ctx, out)
 }
@@ -72,9 +72,9 @@ func kindOf(text string) string {
 	return "sent: " + kind
 }
 
-// refusedKey says whether a line tells of a packet or connection that our key does not open: sealed with another, or
+// isWrongKey says whether a line tells of a packet or connection that our key does not open: sealed with another, or
 // not at all.
-func refusedKey(text string) bool {
+func isWrongKey(text string) bool {
 	if strings.HasPrefix(text, "Decrypt packet failed") {
 		return true
 	}

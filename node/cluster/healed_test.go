@@ -97,14 +97,14 @@ func (l *lan) aim(t *testing.T, host int, at func(int) string) {
 // open opens a member on a host.
 func (l *lan) open(t *testing.T, host int, cfg Config) *Cluster {
 	t.Helper()
-	if cfg.Timing == calm() {
+	if cfg.Timing == relaxedTiming() {
 		cfg.Timing = lanTiming()
 		cfg.Timing.Exchange = time.Hour
 	}
 	cfg.BindAddr = hostAddr(host)
-	cfg.dial = func(addr string, patience time.Duration) (c net.Conn, err error) {
+	cfg.dial = func(addr string, timeout time.Duration) (c net.Conn, err error) {
 		err = l.hosts[host].Do(func() error {
-			c, err = net.DialTimeout("tcp", addr, patience)
+			c, err = net.DialTimeout("tcp", addr, timeout)
 			return err
 		})
 		return c, err
@@ -140,7 +140,7 @@ func TestNodesOfAHealedHostComeBack(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 	})
-	for name, way := range map[string]struct{ cut, heal func(*lan, *testing.T, int) }{
+	for name, fault := range map[string]struct{ cut, heal func(*lan, *testing.T, int) }{
 		"both ways": {(*lan).cut, (*lan).heal}, "one way": {(*lan).mute, (*lan).unmute},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -152,11 +152,11 @@ func TestNodesOfAHealedHostComeBack(t *testing.T) {
 				all = append(all, l.open(t, 1+i/2, config(fmt.Sprintf("n%d", i), control)))
 			}
 			together(t, all)
-			way.cut(l, t, 1)
-			control.Until(limit(t), func(m map[string]Member) bool { return len(m) == 3 })
+			fault.cut(l, t, 1)
+			control.WaitUntil(limit(t), func(m map[string]Member) bool { return len(m) == 3 })
 			t.Logf("cut: control misses n0 and n1; n0 sees %d", len(all[1].Members()))
 			time.Sleep(quiet) // nobody has anything to tell any more
-			way.heal(l, t, 1)
+			fault.heal(l, t, 1)
 			together(t, all)
 		})
 	}
@@ -174,10 +174,10 @@ func together(t *testing.T, all []*Cluster) {
 	t.Logf("all see all after %v", time.Since(began).Round(time.Millisecond))
 }
 
-// TestObjectionIsHeardAtOnce: a node that was given up and does not know it learns that by joining again, and is back
-// when makeKnown returns. One exchange, which is what rejoin was before, tells the node and nobody else: without gossip
+// TestObjectionIsReceivedAtOnce: a node that was given up and does not know it learns that by joining again, and is back
+// when joinUntilListed returns. One exchange, which is what rejoin was before, tells the node and nobody else: without gossip
 // it stays missing.
-func TestObjectionIsHeardAtOnce(t *testing.T) {
+func TestObjectionIsReceivedAtOnce(t *testing.T) {
 	t.Parallel()
 	l := newLAN(t, 2)
 	still := lanTiming()
@@ -192,9 +192,9 @@ func TestObjectionIsHeardAtOnce(t *testing.T) {
 	cfg.Timing = still
 	n0 := l.open(t, 1, cfg)
 	has := func(m map[string]Member) bool { _, ok := m["n0"]; return ok }
-	control.Until(limit(t), has)
+	control.WaitUntil(limit(t), has)
 	l.cut(t, 1)
-	control.Until(limit(t), func(m map[string]Member) bool { return !has(m) })
+	control.WaitUntil(limit(t), func(m map[string]Member) bool { return !has(m) })
 	if len(n0.Members()) != 2 {
 		t.Fatal("n0 has missed the control, so this shows nothing")
 	}
@@ -205,7 +205,7 @@ func TestObjectionIsHeardAtOnce(t *testing.T) {
 	if has(control.ByName()) {
 		t.Fatal("one exchange was enough, so this shows nothing")
 	}
-	if !n0.makeKnown() || !has(control.ByName()) {
+	if !n0.joinUntilListed() || !has(control.ByName()) {
 		t.Errorf("n0 is not back: the control has %v", control.Members())
 	}
 }

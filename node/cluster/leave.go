@@ -38,9 +38,9 @@ func (c *Cluster) announceLeave() {
 	var sending sync.WaitGroup
 	for _, m := range others {
 		sending.Go(func() {
-			if err := c.list.SendReliable(node(m), notice); err != nil {
+			if err := c.list.SendReliable(memberlistNode(m), notice); err != nil {
 				c.log.Debug("leaving: not told", "member", m.Name, "err", err)
-				c.noted(m.Name)
+				c.onLeaveAck(m.Name)
 			}
 		})
 	}
@@ -53,13 +53,13 @@ func (c *Cluster) announceLeave() {
 	sending.Wait()
 }
 
-// node is the little of a memberlist node that sending needs. Those of memberlist itself change under its lock.
-func node(m Member) *memberlist.Node {
+// memberlistNode is the little of a memberlist node that sending needs. Those of memberlist itself change under its lock.
+func memberlistNode(m Member) *memberlist.Node {
 	return &memberlist.Node{Name: m.Name, Addr: m.Addr.Addr().AsSlice(), Port: m.Addr.Port()}
 }
 
-// message handles what another member sent. It must not block.
-func (c *Cluster) message(b []byte) {
+// receive handles what another member sent. It must not block.
+func (c *Cluster) receive(b []byte) {
 	if len(b) < 2 {
 		c.counters.BadMessages.Add(1)
 		return
@@ -77,18 +77,18 @@ func (c *Cluster) message(b []byte) {
 		if !ok || list == nil || name == c.cfg.Name {
 			return // gone already, as far as we know
 		}
-		if err := list.SendBestEffort(node(m), append([]byte{msgNoted}, c.cfg.Name...)); err != nil {
+		if err := list.SendBestEffort(memberlistNode(m), append([]byte{msgNoted}, c.cfg.Name...)); err != nil {
 			c.log.Debug("leaving of a member: not answered", "member", name, "err", err)
 		}
 	case msgNoted:
-		c.noted(name)
+		c.onLeaveAck(name)
 	default:
 		c.counters.BadMessages.Add(1)
 	}
 }
 
-// noted takes a member off those that Close waits for.
-func (c *Cluster) noted(name string) {
+// onLeaveAck takes a member off those that Close waits for.
+func (c *Cluster) onLeaveAck(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.unacked[name] {

@@ -24,11 +24,11 @@ const (
 	allRoles = Control | Readout | Builder
 )
 
-// Has says whether all of want are in r.
-func (r Roles) Has(want Roles) bool { return r&want == want }
+// Contains says whether all of want are in r.
+func (r Roles) Contains(want Roles) bool { return r&want == want }
 
-// Unit says whether a member can hold a unit, of either kind.
-func (r Roles) Unit() bool { return r.Has(Readout) || r.Has(Builder) }
+// HoldsUnit says whether a member can hold a unit, of either kind.
+func (r Roles) HoldsUnit() bool { return r.Contains(Readout) || r.Contains(Builder) }
 
 func (r Roles) String() string {
 	s := ""
@@ -90,13 +90,13 @@ func (m Meta) appendTo(dst []byte) ([]byte, error) {
 
 // decodeMeta reads the wire form. Magic, form and protocol stand where they are for good: what follows is looked at
 // only when the protocol is this node's own, and with errProtocol only Protocol is known.
-func decodeMeta(b []byte, own uint16) (Meta, error) {
+func decodeMeta(b []byte, version uint16) (Meta, error) {
 	if len(b) < metaFixed || b[0] != metaMagic {
 		return Meta{}, fmt.Errorf("%w: %d bytes beginning with %x", errMeta, len(b), b[:min(len(b), 2)])
 	}
 	m := Meta{Protocol: binary.LittleEndian.Uint16(b[2:])}
-	if m.Protocol != own {
-		return m, fmt.Errorf("%w: %d, this node speaks %d", errProtocol, m.Protocol, own)
+	if m.Protocol != version {
+		return m, fmt.Errorf("%w: %d, this node speaks %d", errProtocol, m.Protocol, version)
 	}
 	if b[1] != metaForm {
 		return m, fmt.Errorf("%w: form %d, this node reads %d", errMeta, b[1], metaForm)

@@ -93,7 +93,7 @@ func FuzzMessage(f *testing.F) {
 			t.Fatal(err)
 		}
 		c.members["n1"] = Member{Name: "n1"}
-		c.message(b)
+		c.receive(b)
 		if bad := c.counters.BadMessages.Load(); bad != 0 && len(b) > 1 && (b[0] == msgLeaving || b[0] == msgNoted) {
 			t.Fatalf("%q counted as bad", b)
 		}
@@ -102,7 +102,7 @@ func FuzzMessage(f *testing.F) {
 
 func TestNamesRankAsPeopleCount(t *testing.T) {
 	names := []string{"n10", "n2", "n1a", "control", "n02", "n1", "", "m99", "n100000000000000000000", "n9"}
-	rank(names)
+	sortByRank(names)
 	want := []string{"", "control", "m99", "n1", "n1a", "n02", "n2", "n9", "n10", "n100000000000000000000"}
 	if d := cmp.Diff(want, names); d != "" {
 		t.Error(d)
@@ -129,7 +129,7 @@ func TestGossipLines(t *testing.T) {
 	var out bytes.Buffer
 	var c Counters
 	h := gossipHandler{Handler: slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo}), counters: &c,
-		seldom: &connlimit.LogLimiter{}}
+		logLimiter: &connlimit.LogLimiter{}}
 	l := slog.NewLogLogger(h, slog.LevelError)
 	for _, line := range []string{
 		"[DEBUG] memberlist: nothing to see",

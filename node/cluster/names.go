@@ -30,8 +30,8 @@ func CompareNames(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// rank sorts names in place: the rank of a node is its index.
-func rank(names []string) { slices.SortFunc(names, CompareNames) }
+// sortByRank sorts names in place: the rank of a node is its index.
+func sortByRank(names []string) { slices.SortFunc(names, CompareNames) }
 
 // digits counts the digits that s begins with.
 func digits(s string) int {

@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// rejoinEvery is how often a node looks whether it should join again.
-	rejoinEvery = time.Second
-	// strainEvery is how long a node that goes on getting no answers leaves between two exchanges which showed that the
+	// rejoinInterval is how often a node looks whether it should join again.
+	rejoinInterval = time.Second
+	// strainedInterval is how long a node that goes on getting no answers leaves between two exchanges which showed that the
 	// others have it.
-	strainEvery = 10 * time.Second
-	// strained is the score from which on gossip is not answered by more than one: 0 is well, 7 the worst. A busy
+	strainedInterval = 10 * time.Second
+	// strainedScore is the score from which on gossip is not answered by more than one: 0 is well, 7 the worst. A busy
 	// member is not answered once.
-	strained = 2
+	strainedScore = 2
 	// confirmTries is how often a node that is given up elsewhere asks at once whether its objection was heard.
 	confirmTries = 5
 )
@@ -23,7 +23,7 @@ const (
 // runs, and when they have given this node up while its link was cut: they tell it then in answer to an exchange, and
 // otherwise when chance has them exchange all state with it.
 func (c *Cluster) rejoin() {
-	tick := time.NewTicker(rejoinEvery)
+	tick := time.NewTicker(rejoinInterval)
 	defer tick.Stop()
 	var listed time.Time // when somebody last had this node in its list
 	for {
@@ -32,10 +32,10 @@ func (c *Cluster) rejoin() {
 			return
 		case <-tick.C:
 		}
-		if !needsJoin(c.knows(c.cfg.Join), c.list.GetHealthScore(), time.Since(listed)) {
+		if !needsJoin(c.hasMemberAt(c.cfg.Join), c.list.GetHealthScore(), time.Since(listed)) {
 			continue
 		}
-		if c.makeKnown() {
+		if c.joinUntilListed() {
 			listed = time.Now()
 		}
 	}
@@ -43,13 +43,13 @@ func (c *Cluster) rejoin() {
 
 // needsJoin says whether to join again: known says that somebody who was joined is a member, score how badly gossip is
 // answered, and since when this node is known to be listed.
-func needsJoin(known bool, score int, since time.Duration) bool {
-	return !known || score >= strained && since >= strainEvery
+func needsJoin(connected bool, score int, since time.Duration) bool {
+	return !connected || score >= strainedScore && since >= strainedInterval
 }
 
-// makeKnown joins until somebody has this node in its list: who has given it up says so first, and takes note of the
+// joinUntilListed joins until somebody has this node in its list: who has given it up says so first, and takes note of the
 // objection next.
-func (c *Cluster) makeKnown() bool {
+func (c *Cluster) joinUntilListed() bool {
 	confirm := confirmRetry
 	for range confirmTries {
 		why := c.try()
@@ -70,8 +70,8 @@ func (c *Cluster) makeKnown() bool {
 	return false
 }
 
-// knows says whether one of the addresses is a member's.
-func (c *Cluster) knows(addrs []string) bool {
+// hasMemberAt says whether one of the addresses is a member's.
+func (c *Cluster) hasMemberAt(addrs []string) bool {
 	c.mu.Lock()
 	members := make([]string, 0, len(c.members))
 	for name, m := range c.members {

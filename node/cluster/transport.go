@@ -26,16 +26,16 @@ const (
 	maxState = 2 << 20
 )
 
-// roads is memberlist's transport with bounds: how long a connection may take to come about, how many there are, and
+// boundedTransport is memberlist's transport with bounds: how long a connection may take to come about, how many there are, and
 // how much each brings.
-type roads struct {
+type boundedTransport struct {
 	*memberlist.NetTransport
-	patience time.Duration // for a connection to come about, whatever memberlist grants the exchange
-	dial     func(addr string, patience time.Duration) (net.Conn, error)
-	gate     connlimit.Gate
-	counters *Counters
-	log      *slog.Logger
-	seldom   *connlimit.LogLimiter
+	dialTimeout time.Duration // for a connection to come about, whatever memberlist grants the exchange
+	dial        func(addr string, timeout time.Duration) (net.Conn, error)
+	gate        connlimit.Gate
+	counters    *Counters
+	log         *slog.Logger
+	logLimiter  *connlimit.LogLimiter
 
 	sealed  bool // messages are encrypted
 	streams chan net.Conn
@@ -57,7 +57,7 @@ const (
 const bindTries = 10
 
 // bind makes the transport of a cluster.
-func (c *Cluster) bind(gossip *memberlist.Config) (*roads, error) {
+func (c *Cluster) bind(gossip *memberlist.Config) (*boundedTransport, error) {
 	config := &memberlist.NetTransportConfig{
 		BindAddrs: []string{c.cfg.BindAddr}, BindPort: c.cfg.BindPort, Logger: gossip.Logger,
 	}
@@ -69,7 +69,7 @@ func (c *Cluster) bind(gossip *memberlist.Config) (*roads, error) {
 	for range tries {
 		var under *memberlist.NetTransport
 		if under, err = memberlist.NewNetTransport(config); err == nil {
-			return c.over(under), nil
+			return c.boundTransport(under), nil
 		}
 		// memberlist keeps the text of the error and loses its type.
 		if !strings.Contains(err.Error(), syscall.EADDRINUSE.Error()) {
@@ -79,57 +79,57 @@ func (c *Cluster) bind(gossip *memberlist.Config) (*roads, error) {
 	return nil, err
 }
 
-// over puts the bounds over memberlist's transport.
-func (c *Cluster) over(under *memberlist.NetTransport) *roads {
-	r := &roads{
+// boundTransport puts the bounds over memberlist's transport.
+func (c *Cluster) boundTransport(under *memberlist.NetTransport) *boundedTransport {
+	r := &boundedTransport{
 		NetTransport: under,
-		patience:     c.cfg.Timing.Dial,
+		dialTimeout:  c.cfg.Timing.Dial,
 		dial:         c.cfg.dial,
 		gate:         connlimit.Gate{Total: maxStreams, PerHost: maxStreamsPerHost},
 		counters:     &c.counters,
 		log:          c.log,
-		seldom:       &c.seldom,
+		logLimiter:   &c.logLimiter,
 		sealed:       len(c.cfg.Key) > 0,
 		streams:      make(chan net.Conn),
 		packets:      make(chan *memberlist.Packet),
 		stop:         make(chan struct{}),
 	}
 	if r.dial == nil {
-		r.dial = func(addr string, patience time.Duration) (net.Conn, error) {
-			return net.DialTimeout("tcp", addr, patience)
+		r.dial = func(addr string, timeout time.Duration) (net.Conn, error) {
+			return net.DialTimeout("tcp", addr, timeout)
 		}
 	}
-	r.wg.Go(r.admit)
-	r.wg.Go(r.sift)
+	r.wg.Go(r.admitStreams)
+	r.wg.Go(r.filterPackets)
 	return r
 }
 
 // DialTimeout is memberlist's Transport.
-func (r *roads) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
-	return r.dial(addr, min(timeout, r.patience))
+func (r *boundedTransport) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
+	return r.dial(addr, min(timeout, r.dialTimeout))
 }
 
 // DialAddressTimeout is memberlist's NodeAwareTransport.
-func (r *roads) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
+func (r *boundedTransport) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
 	return r.DialTimeout(a.Addr, timeout)
 }
 
 // StreamCh is memberlist's Transport.
-func (r *roads) StreamCh() <-chan net.Conn { return r.streams }
+func (r *boundedTransport) StreamCh() <-chan net.Conn { return r.streams }
 
 // PacketCh is memberlist's Transport.
-func (r *roads) PacketCh() <-chan *memberlist.Packet { return r.packets }
+func (r *boundedTransport) PacketCh() <-chan *memberlist.Packet { return r.packets }
 
 // Shutdown is memberlist's Transport.
-func (r *roads) Shutdown() error {
+func (r *boundedTransport) Shutdown() error {
 	err := r.NetTransport.Shutdown()
 	close(r.stop)
 	r.wg.Wait()
 	return err
 }
 
-// sift hands packets on, but those that no member can have written.
-func (r *roads) sift() {
+// filterPackets hands packets on, but those that no member can have written.
+func (r *boundedTransport) filterPackets() {
 	for {
 		select {
 		case p := <-r.NetTransport.PacketCh():
@@ -148,23 +148,23 @@ func (r *roads) sift() {
 	}
 }
 
-// admit hands connections on as long as there is room.
-func (r *roads) admit() {
+// admitStreams hands connections on as long as there is room.
+func (r *boundedTransport) admitStreams() {
 	for {
 		select {
 		case conn := <-r.NetTransport.StreamCh():
 			host := connlimit.HostOf(conn.RemoteAddr())
-			place, err := r.gate.Enter(host, func() { r.turnAway(conn, host, errMadeRoom) })
+			place, err := r.gate.Enter(host, func() { r.reject(conn, host, errEvicted) })
 			if err != nil {
-				r.turnAway(conn, host, err)
+				r.reject(conn, host, err)
 				continue
 			}
 			place.SetYielding(true) // an exchange is short: the oldest is a stranger's, where there are many
 			s := &stream{
-				Conn:   conn,
-				left:   maxState,
-				sealed: r.sealed,
-				leave:  place.Leave,
+				Conn:      conn,
+				remaining: maxState,
+				sealed:    r.sealed,
+				release:   place.Leave,
 			}
 			select {
 			case r.streams <- s:
@@ -178,39 +178,39 @@ func (r *roads) admit() {
 	}
 }
 
-// errMadeRoom says why a connection of gossip was closed that had been let in.
-var errMadeRoom = errors.New("it was the oldest, and others came")
+// errEvicted says why a connection of gossip was closed that had been let in.
+var errEvicted = errors.New("it was the oldest, and others came")
 
-// turnAway closes a connection that there is no room for.
-func (r *roads) turnAway(conn net.Conn, host netip.Addr, why error) {
+// reject closes a connection that there is no room for.
+func (r *boundedTransport) reject(conn net.Conn, host netip.Addr, why error) {
 	_ = conn.Close()
 	r.counters.StreamsRefused.Add(1)
-	if untold, yes := r.seldom.Allow("stream", time.Now()); yes {
-		r.log.Warn("a connection of gossip was closed: too many are open", "remote", host, "err", why, "unreported", untold)
+	if unreported, yes := r.logLimiter.Allow("stream", time.Now()); yes {
+		r.log.Warn("a connection of gossip was closed: too many are open", "remote", host, "err", why, "unreported", unreported)
 	}
 }
 
 // stream is a connection that brings no more than the state of a cluster.
 type stream struct {
 	net.Conn
-	left   int
-	sealed bool
-	first  byte // that came
-	leave  func()
+	remaining int
+	sealed    bool
+	firstByte byte // that came
+	release   func()
 }
 
 // Read is net.Conn's. memberlist reads a stream in one goroutine.
 func (s *stream) Read(p []byte) (int, error) {
-	if s.left <= 0 {
+	if s.remaining <= 0 {
 		return 0, fmt.Errorf("%s sends more than %d bytes of state: %w", s.RemoteAddr(), maxState, io.ErrShortBuffer)
 	}
-	n, err := s.Conn.Read(p[:min(len(p), s.left)])
-	had := maxState - s.left
-	s.left -= n
+	n, err := s.Conn.Read(p[:min(len(p), s.remaining)])
+	had := maxState - s.remaining
+	s.remaining -= n
 	if n > 0 && had == 0 {
-		s.first = p[0]
+		s.firstByte = p[0]
 	}
-	if at := sealAt - had; s.sealed && s.first == sealedStream && 0 <= at && at < n && p[at] != sealVersion {
+	if at := sealAt - had; s.sealed && s.firstByte == sealedStream && 0 <= at && at < n && p[at] != sealVersion {
 		return 0, fmt.Errorf("%s sends a state of encryption version %d, which no member writes", s.RemoteAddr(), p[at])
 	}
 	return n, err
@@ -218,6 +218,6 @@ func (s *stream) Read(p []byte) (int, error) {
 
 // Close is net.Conn's.
 func (s *stream) Close() error {
-	defer s.leave()
+	defer s.release()
 	return s.Conn.Close()
 }

@@ -30,11 +30,11 @@ func ParseBytes(s string) (Bytes, error) {
 			break
 		}
 	}
-	if whole, err := strconv.ParseInt(text, 10, 64); err == nil {
-		if whole < 0 || whole > math.MaxInt64/unit {
+	if value, err := strconv.ParseInt(text, 10, 64); err == nil {
+		if value < 0 || value > math.MaxInt64/unit {
 			return 0, fmt.Errorf("size %q is negative or too large", s)
 		}
-		return Bytes(whole * unit), nil
+		return Bytes(value * unit), nil
 	}
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || strings.ContainsAny(text, "xXpPeEnN_") {

@@ -13,8 +13,8 @@ import (
 // maxSources is bounded by the source id of an MFP, 16 bits.
 const maxSources = 1 << 16
 
-// leastSegment is the smallest segment-size, in bytes. Tests have small segments; nobody else should.
-const leastSegment = 64 << 10
+// minSegment is the smallest segment-size, in bytes. Tests have small segments; nobody else should.
+const minSegment = 64 << 10
 
 // checkValues checks each field by itself.
 func (c *Config) checkValues(p *problems) {
@@ -22,7 +22,7 @@ func (c *Config) checkValues(p *problems) {
 		if f.enum == nil {
 			continue
 		}
-		if err := oneOf(f.value.String(), f.enum); err != nil {
+		if err := checkEnum(f.value.String(), f.enum); err != nil {
 			p.add(f.key, "%v", err)
 		}
 	}
@@ -51,7 +51,7 @@ func (c *Config) checkValues(p *problems) {
 		p.add("streams", "%v", err)
 	}
 	atLeast("sources", c.Sources, 0)
-	within("phase-slack", c.PhaseSlack, fittedSlack, maxSlack)
+	within("phase-slack", c.PhaseSlack, autoSlack, maxSlack)
 	if c.Debug.BarrierTimeout <= 0 {
 		p.add("debug.barrier-timeout", "%v is not a time to wait", c.Debug.BarrierTimeout)
 	}
@@ -59,10 +59,10 @@ func (c *Config) checkValues(p *problems) {
 	if c.SlotSize < 0 {
 		p.add("slot-size", "%d is negative", int64(c.SlotSize))
 	}
-	if c.SegmentSize < leastSegment {
+	if c.SegmentSize < minSegment {
 		p.add("segment-size",
 			"%s is less than %s: every file is synchronised and listed, so small ones cost more than they hold",
-			c.SegmentSize, Bytes(leastSegment))
+			c.SegmentSize, Bytes(minSegment))
 	}
 	if c.SegmentTime < time.Second {
 		p.add("segment-time", "%v is less than 1s", c.SegmentTime)
@@ -89,7 +89,7 @@ func (c *Config) resolveShape(p *problems) {
 	switch {
 	case c.RUs == 0 && c.BUs == 0:
 		if c.Nodes == 0 {
-			c.Nodes = c.nodesUnasked()
+			c.Nodes = c.defaultNodeCount()
 		}
 		c.RUs, c.BUs = c.Nodes, c.Nodes
 	case c.RUs == 0 || c.BUs == 0:
@@ -101,7 +101,7 @@ func (c *Config) resolveShape(p *problems) {
 	if c.RUs > c.Nodes || c.BUs > c.Nodes {
 		p.add("nodes", "%d nodes cannot hold %d readout units and %d builder units: a node holds at most one of each",
 			c.Nodes, c.RUs, c.BUs)
-	} else if c.RUs+c.BUs < c.Nodes && !c.decidesApart() {
+	} else if c.RUs+c.BUs < c.Nodes && !c.hasDecisionOnlyNode() {
 		p.add("nodes", "%d nodes for %d readout units and %d builder units: some nodes would be neither", c.Nodes, c.RUs,
 			c.BUs)
 	}
@@ -215,7 +215,7 @@ func (c *Config) checkFragments(p *problems) {
 	if !c.Generated() || len(*p) > 0 {
 		return
 	}
-	_, err := c.Rule()
+	_, err := c.Pattern()
 	if c.Simulated() {
 		err = c.checkBoards()
 	}

@@ -16,8 +16,8 @@ import (
 	"ringlet/transport"
 )
 
-// with returns the default configuration after change.
-func with(change func(*Config)) Config {
+// configWith returns the default configuration after change.
+func configWith(change func(*Config)) Config {
 	c := Default()
 	change(&c)
 	return c
@@ -52,7 +52,7 @@ func TestDurationOnlyWhereNothingElseEndsTheRun(t *testing.T) {
 		{"looping input", func(c *Config) { c.Input, c.Loop = "x.mdf", true }, 10 * time.Second},
 		{"looping input, events", func(c *Config) { c.Input, c.Loop, c.Events = "x.mdf", true, 5 }, 0},
 	} {
-		got := with(c.change)
+		got := configWith(c.change)
 		if err := got.Complete(); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		} else if got.Duration != c.want {
@@ -73,12 +73,12 @@ func TestCarriers(t *testing.T) {
 		"auto":         {transport.CarrierAuto, "quic"},
 		"local+stream": {transport.CarrierAuto, "stream"},
 	} {
-		c := with(func(c *Config) { c.Transport = name })
+		c := configWith(func(c *Config) { c.Transport = name })
 		if err := c.Complete(); err != nil {
 			t.Fatal(err)
 		}
-		if by := c.Carriers(); by.Carrier != want.carrier || c.Between() != want.network {
-			t.Errorf("%s: %+v, %q between hosts", name, by, c.Between())
+		if by := c.Carriers(); by.Carrier != want.carrier || c.RemoteCarrier() != want.network {
+			t.Errorf("%s: %+v, %q between hosts", name, by, c.RemoteCarrier())
 		}
 	}
 }
@@ -93,28 +93,28 @@ func TestPull(t *testing.T) {
 		{8, 1, 4, 1},
 		{8, 99, 4, 99},
 	} {
-		got := with(func(n *Config) { n.Discipline, n.Slots, n.Debug.PullWindow = "pull", c.slots, c.window })
+		got := configWith(func(n *Config) { n.Discipline, n.Slots, n.Debug.PullWindow = "pull", c.slots, c.window })
 		for range 2 { // completing again changes nothing
 			if err := got.Complete(); err != nil {
 				t.Fatalf("%v: %v", c, err)
 			}
 			if got.PullGroup() != c.wantGroup || got.Debug.PullWindow != c.wantWindow || got.Debug.LookAhead != got.Slots ||
-				got.Standing() != nil || got.Next != nextDemand || got.EmptyPlace != "skip" {
+				got.PreGrantedLayout() != nil || got.Next != nextDemand || got.EmptyPlace != "skip" {
 				t.Errorf("%v: %+v", c, got)
 			}
 		}
 	}
 	for text, want := range map[string]float64{" 2, 0": 1, "2,0:0.25": 0.25, "2,0: 0": 0} {
-		of := with(func(c *Config) { c.Discipline, c.RoI = "pull", text })
+		of := configWith(func(c *Config) { c.Discipline, c.RoI = "pull", text })
 		err := of.Complete()
-		if rus, share := of.Interest(); err != nil || !slices.Equal(rus, []int{2, 0}) || share != want {
+		if rus, share := of.RoIReadouts(); err != nil || !slices.Equal(rus, []int{2, 0}) || share != want {
 			t.Errorf("%q: %v, %v (%v)", text, rus, share, err)
 		}
 	}
 }
 
 func TestNextRule(t *testing.T) {
-	c := with(func(c *Config) { c.Next = "3, 1,1,2" })
+	c := configWith(func(c *Config) { c.Next = "3, 1,1,2" })
 	if err := c.Complete(); err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestPhases(t *testing.T) {
 		"count":   {phaseEndCount, 0, barrier.None},
 		"20ms":    {phaseEndTime, 20 * time.Millisecond, barrier.None},
 	} {
-		c := with(func(c *Config) { c.PhaseEnd = text })
+		c := configWith(func(c *Config) { c.PhaseEnd = text })
 		if err := c.Complete(); err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +142,7 @@ func TestPhases(t *testing.T) {
 			t.Errorf("%s: %s of %v, barrier %v", text, end, length, c.Barrier())
 		}
 	}
-	if c := with(func(c *Config) { c.Discipline = "free" }); c.Complete() != nil || c.Barrier() != barrier.None {
+	if c := configWith(func(c *Config) { c.Discipline = "free" }); c.Complete() != nil || c.Barrier() != barrier.None {
 		t.Errorf("a barrier %v where there are no phases", c.Barrier())
 	}
 }
@@ -282,7 +282,7 @@ func TestRefusals(t *testing.T) {
 		{"slot, constant", func(c *Config) { c.FragmentModel, c.SlotSize = "constant", 6_500_000 },
 			"more than a slot of 6500000"},
 	} {
-		n := with(c.change)
+		n := configWith(c.change)
 		before := n
 		err := n.Validate()
 		var invalid *InvalidError
@@ -298,7 +298,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestAllProblemsAtOnce(t *testing.T) {
-	c := with(func(c *Config) { c.Loop, c.Packing, c.Verify, c.RUs = true, 0, "x", 2 })
+	c := configWith(func(c *Config) { c.Loop, c.Packing, c.Verify, c.RUs = true, 0, "x", 2 })
 	var invalid *InvalidError
 	if !errors.As(c.Complete(), &invalid) {
 		t.Fatal("accepted")
@@ -324,7 +324,7 @@ func TestEffectiveReadsBack(t *testing.T) {
 		"carriers":  func(c *Config) { c.Transport = "local+quic-go" },
 		"odd names": func(c *Config) { c.Output = "yes: #.mep" },
 	} {
-		c := with(change)
+		c := configWith(change)
 		if err := c.Complete(); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -343,14 +343,14 @@ func TestEffectiveReadsBack(t *testing.T) {
 			t.Errorf("%s: hashes %s and %s", name, c.Hash(), back.Hash())
 		}
 	}
-	a, b := Default(), with(func(c *Config) { c.Seed = 2 })
+	a, b := Default(), configWith(func(c *Config) { c.Seed = 2 })
 	if a.Hash() == b.Hash() {
 		t.Error("different settings have the same hash")
 	}
 }
 
 func TestMEPSize(t *testing.T) {
-	c := with(func(c *Config) {
+	c := configWith(func(c *Config) {
 		c.Nodes, c.Streams, c.Packing, c.FragmentSize, c.FragmentModel = 1, "1", 4, 5, "constant"
 	})
 	if err := c.Complete(); err != nil {
@@ -382,7 +382,7 @@ func TestEffectiveIsWhatTheManualShows(t *testing.T) {
 
 func TestOverload(t *testing.T) {
 	complete := func(change func(*Config)) Config {
-		c := with(change)
+		c := configWith(change)
 		if err := c.Complete(); err != nil {
 			t.Fatal(err)
 		}

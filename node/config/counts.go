@@ -19,8 +19,8 @@ type Counts string
 // parseCounts reads the text form. Nothing is no counts.
 func parseCounts(text string) ([]int, error) {
 	var counts []int
-	for part := range strings.SplitSeq(text, ",") {
-		n, err := strconv.ParseUint(strings.TrimSpace(part), 10, 32)
+	for item := range strings.SplitSeq(text, ",") {
+		n, err := strconv.ParseUint(strings.TrimSpace(item), 10, 32)
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("%q is neither a number nor numbers such as 5,3, one for each readout unit", text)
@@ -58,11 +58,11 @@ func countsOf(d placing.Division) Counts {
 }
 
 func formatCounts(counts []int) Counts {
-	parts := make([]string, len(counts))
+	items := make([]string, len(counts))
 	for i, n := range counts {
-		parts[i] = strconv.Itoa(n)
+		items[i] = strconv.Itoa(n)
 	}
-	return Counts(strings.Join(parts, ","))
+	return Counts(strings.Join(items, ","))
 }
 
 // UnmarshalText reads the text form, for kong.
@@ -88,14 +88,14 @@ func (c *Counts) UnmarshalYAML(node *yaml.Node) error {
 	if node.Kind != yaml.SequenceNode || len(node.Content) == 0 {
 		return wrong
 	}
-	var parts []string
-	for _, part := range node.Content {
-		if part.Kind != yaml.ScalarNode || strings.Contains(part.Value, ",") {
+	var items []string
+	for _, item := range node.Content {
+		if item.Kind != yaml.ScalarNode || strings.Contains(item.Value, ",") {
 			return wrong
 		}
-		parts = append(parts, part.Value)
+		items = append(items, item.Value)
 	}
-	return c.UnmarshalText([]byte(strings.Join(parts, ",")))
+	return c.UnmarshalText([]byte(strings.Join(items, ",")))
 }
 
 // MarshalYAML writes a number as a number.
@@ -125,8 +125,8 @@ func (c Config) Division() placing.Division {
 	return placing.Division{}
 }
 
-// Divide settles the division. It is what a file or a list of live sources needs.
-func (c *Config) Divide(d placing.Division) { c.Streams = countsOf(d) }
+// SetDivision settles the division. It is what a file or a list of live sources needs.
+func (c *Config) SetDivision(d placing.Division) { c.Streams = countsOf(d) }
 
 // resolveDivision settles the division where the settings decide it, and refuses one that cannot be.
 func (c *Config) resolveDivision(p *problems) {
@@ -156,5 +156,5 @@ func (c *Config) resolveDivision(p *problems) {
 			c.Sources, n, c.Streams, c.RUs)
 		return
 	}
-	c.Divide(d)
+	c.SetDivision(d)
 }

@@ -94,7 +94,7 @@ func TestSlotsHoldTheLargestUnit(t *testing.T) {
 		}
 		_, high := c.MEPSize(0)
 		need := high
-		if l := c.Standing(); l != nil {
+		if l := c.PreGrantedLayout(); l != nil {
 			need = int64(l.Size())
 		}
 		if int64(c.SlotSize) < need {

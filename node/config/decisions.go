@@ -19,8 +19,8 @@ func (c Config) DecisionRank(names []string) int {
 	return slices.Index(names, c.DecisionNode)
 }
 
-// decidesApart says that one node has neither a readout unit nor a builder unit, and is the one with the decision unit.
-func (c *Config) decidesApart() bool {
+// hasDecisionOnlyNode says that one node has neither a readout unit nor a builder unit, and is the one with the decision unit.
+func (c *Config) hasDecisionOnlyNode() bool {
 	if c.DecisionNode == "" || c.RUs+c.BUs != c.Nodes-1 {
 		return false
 	}
@@ -31,8 +31,8 @@ func (c *Config) decidesApart() bool {
 	return c.DecisionNode == "n"+strconv.Itoa(apart)
 }
 
-// mostDecisionTime bounds the default of the time-out: nobody looks at decisions that come later.
-const mostDecisionTime = 10 * time.Second
+// maxDecisionTime bounds the default of the time-out: nobody looks at decisions that come later.
+const maxDecisionTime = 10 * time.Second
 
 // DecisionTime is the time-out of decisions. An event is whole when its MEP is, so that the time for an event (1.6 ms,
 // as in L1-farm) counts for each event of a MEP. It holds after Complete.
@@ -40,18 +40,18 @@ func (c Config) DecisionTime() time.Duration {
 	if c.DecisionTimeout > 0 {
 		return c.DecisionTimeout
 	}
-	return min(time.Duration(c.Packing)*decision.DefaultTimeout, mostDecisionTime)
+	return min(time.Duration(c.Packing)*decision.DefaultTimeout, maxDecisionTime)
 }
 
-// mostDepth bounds the memory of the decision unit: 16 bytes for each event.
-const mostDepth = 16 << 20
+// maxDecisionDepth bounds the memory of the decision unit: 16 bytes for each event.
+const maxDecisionDepth = 16 << 20
 
 // DecisionDepth is how many events may wait for their decision: four times as many as can be under way, since who waits
 // for one builder unit gets the results of the others meanwhile; 1820 at least, as in L1-farm. It holds after
 // Complete.
 func (c Config) DecisionDepth() int {
 	under := float64(4) * float64(c.BUs) * float64(c.Credits()) * float64(c.Packing)
-	return int(min(math.Max(under, decision.DefaultDepth), mostDepth))
+	return int(min(math.Max(under, decision.DefaultDepth), maxDecisionDepth))
 }
 
 // DecisionOutlets are where decisions are handed out. They hold after Complete.
@@ -66,7 +66,7 @@ func (c Config) DecisionOutlets() []decision.Address {
 // no output gets what is rejected. It holds after Complete.
 func (c Config) FreesRejected() (frees, written bool) {
 	_, builders := c.OnLossInRun()
-	frees = c.DecisionNode != "" && c.Traffic().Pull && c.RoI != "" && !builders.Bears(c.BUs-1)
+	frees = c.DecisionNode != "" && c.Traffic().Pull && c.RoI != "" && !builders.Tolerates(c.BUs-1)
 	return frees, frees && c.dropsRejected()
 }
 
@@ -98,14 +98,14 @@ func (c *Config) checkDecisions(p *problems) {
 		}
 		return
 	}
-	c.checkRings(p)
+	c.checkDecisionBuffers(p)
 	if names := c.MemberNames(); names != nil {
 		c.checkDecisionNode(p, names)
 	}
 }
 
-// checkRings refuses a buffer of decisions that has the name of a builder unit's buffer: NAME-0 where that is NAME.
-func (c *Config) checkRings(p *problems) {
+// checkDecisionBuffers refuses a buffer of decisions that has the name of a builder unit's buffer: NAME-0 where that is NAME.
+func (c *Config) checkDecisionBuffers(p *problems) {
 	for _, outlet := range c.DecisionOutlets() {
 		for _, one := range c.Outputs() {
 			name, _, err := sink.ParseBufferName(one.Output)

@@ -115,9 +115,9 @@ func (c Config) CheckBoards(boards int) error {
 	return p.err()
 }
 
-// MoveFilterFile names the file of the filter's detector anew, with the SHA-256 of what was read of it, so that no host
+// SetFilterFile names the file of the filter's detector anew, with the SHA-256 of what was read of it, so that no host
 // takes another.
-func (c *Config) MoveFilterFile(path string, sum []byte) {
+func (c *Config) SetFilterFile(path string, sum []byte) {
 	choice, _ := c.FilterChoice()
 	c.Filter = choice.WithFile(path, hex.EncodeToString(sum))
 }

@@ -69,7 +69,7 @@ func TestFilterFile(t *testing.T) {
 		{"detector: {span: 0}", false, 0, "d.yaml:1: detector.span: 0 is not between"},
 		{"detektor: {}", false, 0, "d.yaml:1: "},
 	} {
-		c := with(func(c *Config) {
+		c := configWith(func(c *Config) {
 			if c.Filter, c.Packing, c.Input = "vertex:d.yaml,20ms", 1, "x.mep"; tt.simulated {
 				c.Input, c.FragmentModel = "", "velo"
 			}
@@ -87,8 +87,8 @@ func TestFilterFile(t *testing.T) {
 			t.Errorf("%q: %d boards", tt.text, boards)
 		}
 	}
-	c := with(func(c *Config) { c.Filter, c.Packing, c.FragmentModel = "vertex:d.yaml,20ms", 1, "velo" })
-	c.MoveFilterFile("/x/d.yaml", make([]byte, 32))
+	c := configWith(func(c *Config) { c.Filter, c.Packing, c.FragmentModel = "vertex:d.yaml,20ms", 1, "velo" })
+	c.SetFilterFile("/x/d.yaml", make([]byte, 32))
 	if c.Filter != "vertex:/x/d.yaml,20ms,sha256="+strings.Repeat("00", 32) || c.FilterFile() != "/x/d.yaml" {
 		t.Error(c.Filter)
 	}
@@ -107,7 +107,7 @@ func TestFilterFile(t *testing.T) {
 // TestLoadFilterDetector: builder units read the file themselves.
 func TestLoadFilterDetector(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d.yaml")
-	c := with(func(c *Config) { c.Filter, c.Packing, c.Input = "vertex:"+path, 1, "x.mep" })
+	c := configWith(func(c *Config) { c.Filter, c.Packing, c.Input = "vertex:"+path, 1, "x.mep" })
 	choice, ok := c.FilterChoice()
 	if _, err := LoadFilterDetector(choice); !ok || !errors.Is(err, os.ErrNotExist) {
 		t.Error(ok, err)
@@ -119,7 +119,7 @@ func TestLoadFilterDetector(t *testing.T) {
 		t.Error(err)
 	}
 	sum := sha256.Sum256([]byte("front-end: {noise: 1.5}"))
-	c.MoveFilterFile(path, sum[:])
+	c.SetFilterFile(path, sum[:])
 	choice, _ = c.FilterChoice()
 	if _, err := LoadFilterDetector(choice); err != nil {
 		t.Error(err)

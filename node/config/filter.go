@@ -34,8 +34,8 @@ func (c *Config) checkFilter(p *problems) {
 	}
 }
 
-// leastBacklog is the smallest backlog, in bytes: backlogSegments segments of the smallest size.
-const leastBacklog = backlogSegments * leastSegment
+// minBacklog is the smallest backlog, in bytes: backlogSegments segments of the smallest size.
+const minBacklog = backlogSegments * minSegment
 
 // backlogSegments is how many segments a full backlog has at least: a second filter drains closed ones, while others
 // are written.
@@ -51,8 +51,8 @@ func (c *Config) checkBacklog(p *problems) {
 	}
 	first := c.Outputs()[0]
 	switch {
-	case c.DiskBacklog < leastBacklog:
-		p.add("backlog", "%s is less than %s", c.DiskBacklog, Bytes(leastBacklog))
+	case c.DiskBacklog < minBacklog:
+		p.add("backlog", "%s is less than %s", c.DiskBacklog, Bytes(minBacklog))
 	case first.Format != "mep" || !strings.HasSuffix(first.Output, "/"):
 		p.add("backlog", "a second filter needs events as they were built, in segments: let mep:DIR/ be the first output")
 	}

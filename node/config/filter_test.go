@@ -20,7 +20,7 @@ func TestFilter(t *testing.T) {
 		{func(c *Config) { c.Packing, c.Filter = 1, "vertex" }, "give fragment-model velo"},
 		{func(c *Config) { c.Packing, c.Filter, c.Nodes, c.FragmentModel = 1, "vertex", 2, "velo" }, ""},
 	} {
-		c := with(tc.change)
+		c := configWith(tc.change)
 		err := c.Complete()
 		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%q is not in: %v", tc.want, err)
@@ -29,7 +29,7 @@ func TestFilter(t *testing.T) {
 			t.Error("there is no filter")
 		}
 	}
-	c := with(func(c *Config) { c.Packing, c.Filter = 1, "share:0.5,20ms" })
+	c := configWith(func(c *Config) { c.Packing, c.Filter = 1, "share:0.5,20ms" })
 	if choice, ok := c.FilterChoice(); !ok || choice.Deadline != 20*time.Millisecond {
 		t.Errorf("%+v %v", choice, ok)
 	}

@@ -42,8 +42,8 @@ var formerSettings = map[string]formerSetting{
 	"debug.seed":                   {do: "seed decides what is thrown away too: leave it out"},
 }
 
-// Former says of a flag that there is no more what to give in its place, or "".
-func Former(flag string) string {
+// FormerAdvice says of a flag that there is no more what to give in its place, or "".
+func FormerAdvice(flag string) string {
 	if name, debug := strings.CutPrefix(flag, "debug-"); debug {
 		flag = "debug." + name
 	}
@@ -58,21 +58,21 @@ func Renamed(key string) string {
 	return key
 }
 
-// former deals with a setting, or a word of one, that there is no more. In a recorded configuration it is left out, or
+// resolveFormer deals with a setting, or a word of one, that there is no more. In a recorded configuration it is left out, or
 // has its new name; elsewhere it is a problem. into is where the key would belong. It returns false for anything else.
-func (d *Document) former(line int, key string, value *yaml.Node, into reflect.Value) bool {
-	if t := into.Type(); t != reflect.TypeFor[Config]() && t != reflect.TypeFor[Debug]() {
+func (d *Document) resolveFormer(line int, key string, value *yaml.Node, dst reflect.Value) bool {
+	if t := dst.Type(); t != reflect.TypeFor[Config]() && t != reflect.TypeFor[Debug]() {
 		return false
 	}
 	was, is := formerSettings[key]
 	if word, has := formerSettings[key+"="+value.Value]; has {
 		was, is = word, true
 	}
-	c, whole := into.Addr().Interface().(*Config)
+	c, isConfig := dst.Addr().Interface().(*Config)
 	switch {
 	case is && !d.recorded:
 		d.add(line, key, "there is no such setting any more: %s", was.do)
-	case is && whole && was.now != "":
+	case is && isConfig && was.now != "":
 		for _, f := range fields(c) {
 			if f.key == was.now {
 				d.value(value, key, f.value, f.tag)

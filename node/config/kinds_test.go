@@ -13,14 +13,14 @@ import (
 func TestOutputIsCheckedByItsRow(t *testing.T) {
 	before := sink.Kinds
 	defer func() { sink.Kinds = before }()
-	asked := ""
+	checked := ""
 	sink.Kinds = append(slices.Clone(before), sink.Kind{
 		Kind:   registry.Kind{Name: "far"},
 		Remote: true,
-		Check:  func(output string) error { asked = output; return nil },
+		Check:  func(output string) error { checked = output; return nil },
 	})
-	c := with(func(n *Config) { n.Output = "far:h:1" })
-	if err := c.Complete(); err != nil || asked != "far:h:1" || c.Format != "far" || !strings.HasPrefix(c.Output, "far:") {
-		t.Errorf("%q is asked for, the format is %s, the output %s: %v", asked, c.Format, c.Output, err)
+	c := configWith(func(n *Config) { n.Output = "far:h:1" })
+	if err := c.Complete(); err != nil || checked != "far:h:1" || c.Format != "far" || !strings.HasPrefix(c.Output, "far:") {
+		t.Errorf("%q is asked for, the format is %s, the output %s: %v", checked, c.Format, c.Output, err)
 	}
 }

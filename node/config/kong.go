@@ -21,7 +21,7 @@ func Loader(in io.Reader) (kong.Resolver, error) {
 	}
 	r := resolver{}
 	for _, f := range fields(&c) {
-		if d.Given(f.key) {
+		if d.Contains(f.key) {
 			r[f.flag] = fmt.Sprint(f.value.Interface())
 		}
 	}

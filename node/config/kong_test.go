@@ -87,7 +87,7 @@ func TestFlagsWinOverFileOverDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := with(func(c *Config) {
+	want := configWith(func(c *Config) {
 		c.Nodes, c.Seed, c.Debug.Drop, c.Debug.LargeFactor = 2, 5, 0.25, 3
 		c.Rate, c.SlotSize, c.Duration, c.Loop, c.Input = 2.5e6, 96<<20, time.Minute, true, "a b.mdf"
 	})
@@ -98,7 +98,7 @@ func TestFlagsWinOverFileOverDefault(t *testing.T) {
 
 // Each setting of a file must come through kong as the same value that Parse gives.
 func TestEverySettingSurvivesKong(t *testing.T) {
-	odd := with(func(c *Config) {
+	odd := configWith(func(c *Config) {
 		for _, f := range fields(c) {
 			switch {
 			case f.enum != nil:

@@ -9,19 +9,19 @@ import (
 	"ringlet/readoutunit/source/live"
 )
 
-// leastWait is the shortest fragment-timeout and flush-after: less is not worth a timer.
-const leastWait = time.Millisecond
+// minWait is the shortest fragment-timeout and flush-after: less is not worth a timer.
+const minWait = time.Millisecond
 
 // checkWaits checks the times of live sources, whether there are any or not.
 func (c *Config) checkWaits(p *problems) {
-	if c.FragmentTimeout < leastWait {
-		p.add("fragment-timeout", "%v is less than %v", c.FragmentTimeout, leastWait)
+	if c.FragmentTimeout < minWait {
+		p.add("fragment-timeout", "%v is less than %v", c.FragmentTimeout, minWait)
 	}
 	if c.MaxLeap < 1 {
 		p.add("max-leap", "the number behind each one is 1 further: %d is too little", c.MaxLeap)
 	}
-	if c.FlushAfter < leastWait {
-		p.add("flush-after", "%v is less than %v", c.FlushAfter, leastWait)
+	if c.FlushAfter < minWait {
+		p.add("flush-after", "%v is less than %v", c.FlushAfter, minWait)
 	}
 	if _, err := ParseTolerance(c.TolerateMissing); err != nil {
 		p.add("tolerate-missing", "%v", err)
@@ -43,9 +43,9 @@ func (c *Config) inputs() []source.Input {
 	return list
 }
 
-// nodesUnasked is how many folded nodes a run has unless it is told: as many as streams speaks of, or four, or as there
+// defaultNodeCount is how many folded nodes a run has unless it is told: as many as streams speaks of, or four, or as there
 // are live sources.
-func (c *Config) nodesUnasked() int {
+func (c *Config) defaultNodeCount() int {
 	if n := len(c.Streams.list()); n > 1 {
 		return n
 	}
@@ -55,8 +55,8 @@ func (c *Config) nodesUnasked() int {
 	return max(1, min(defaultNodes, len(c.inputs())))
 }
 
-// EventsWhole says whether a run with live sources builds no event that lacks a fragment.
-func (c Config) EventsWhole() bool { return c.Live() && c.OnMissing == live.Stop.String() }
+// EventsComplete says whether a run with live sources builds no event that lacks a fragment.
+func (c Config) EventsComplete() bool { return c.Live() && c.OnMissing == live.Stop.String() }
 
 // resolveLive says how many sources there are and refuses what live data cannot be.
 func (c *Config) resolveLive(p *problems) {
@@ -72,7 +72,7 @@ func (c *Config) resolveLive(p *problems) {
 	} else if c.Streams.list() == nil && len(list) < c.RUs {
 		p.add("input", "%d sources leave some of %d readout units without any: take fewer readout units", len(list), c.RUs)
 	} else if c.Streams.list() == nil && c.RUs > 0 {
-		c.Divide(placing.SpreadDivision(len(list), c.RUs))
+		c.SetDivision(placing.SpreadDivision(len(list), c.RUs))
 	}
 	c.checkClashes(p, func(rank int) string { return c.hostInRun(rank) })
 	if c.Loop {

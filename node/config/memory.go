@@ -20,11 +20,11 @@ type Memory struct {
 // Shared is what it takes of /dev/shm, which is memory too.
 func (m Memory) Shared() int64 { return m.Slots + m.Output }
 
-// All is the sum.
-func (m Memory) All() int64 { return m.Shared() + m.Retention + m.Process }
+// Total is the sum.
+func (m Memory) Total() int64 { return m.Shared() + m.Retention + m.Process }
 
-// plus adds up two nodes of one machine.
-func (m Memory) plus(o Memory) Memory {
+// add adds up two nodes of one machine.
+func (m Memory) add(o Memory) Memory {
 	return Memory{
 		Slots:     m.Slots + o.Slots,
 		Output:    m.Output + o.Output,
@@ -35,21 +35,21 @@ func (m Memory) plus(o Memory) Memory {
 
 // String names the parts that there are.
 func (m Memory) String() string {
-	var parts []string
+	var terms []string
 	add := func(n int64, what string) {
 		if n > 0 {
-			parts = append(parts, approx(n)+" of "+what)
+			terms = append(terms, approx(n)+" of "+what)
 		}
 	}
 	add(m.Slots, "slots")
 	add(m.Output, "output buffer")
 	add(m.Retention, "retention buffers")
 	add(m.Process, "the program itself")
-	return strings.Join(parts, ", ")
+	return strings.Join(terms, ", ")
 }
 
-// BufferRoom is how many MEPs a shared-memory output holds before the builder unit waits for its readers.
-const BufferRoom = 4
+// BufferMEPs is how many MEPs a shared-memory output holds before the builder unit waits for its readers.
+const BufferMEPs = 4
 
 // What a process takes that is connected with its peers is more than this, so that nothing is refused that would fit.
 // Measured as private memory of all processes together, the highest of a run with the smallest slots and buffers: 68
@@ -84,7 +84,7 @@ func (c Config) Needs(r Role) (Memory, error) {
 		m.Slots = int64(c.Slots) * padTo(int64(c.SlotSize), slotAlign)
 		for _, one := range c.Outputs() {
 			if one.Sink().Shared {
-				m.Output += BufferRoom * int64(c.SlotSize)
+				m.Output += BufferMEPs * int64(c.SlotSize)
 			}
 		}
 		if choice, ok := c.FilterChoice(); ok {
@@ -107,7 +107,7 @@ func (c Config) Retention(ru, block int) (size, n int) {
 	const small, leastBuffers = 1 << 20, 64
 	size = placing.PartSize(c.Division().Count(ru), block)
 	ahead := min(c.Debug.LookAhead, c.Slots) * c.BUs
-	if n = ahead + c.BUs + 2; c.Standing() != nil {
+	if n = ahead + c.BUs + 2; c.PreGrantedLayout() != nil {
 		n = max(2*ahead, leastBuffers)
 	}
 	n = max(n, min(small/size, 4096))
@@ -133,7 +133,7 @@ type NodeFacts struct {
 // is the same whoever asks.
 func (c Config) Check(facts []NodeFacts) error {
 	var p problems
-	facts = c.taking(&p, facts)
+	facts = c.selectNodes(&p, facts)
 	if len(p) == 0 {
 		c.checkClashes(&p, func(rank int) string {
 			if m := facts[rank].Machine; m != "" {
@@ -146,8 +146,8 @@ func (c Config) Check(facts []NodeFacts) error {
 	return p.err()
 }
 
-// taking returns the facts of the nodes that would take part, by rank; without facts, just their names.
-func (c *Config) taking(p *problems, facts []NodeFacts) []NodeFacts {
+// selectNodes returns the facts of the nodes that would take part, by rank; without facts, just their names.
+func (c *Config) selectNodes(p *problems, facts []NodeFacts) []NodeFacts {
 	names := c.MemberNames()
 	if facts == nil {
 		out := make([]NodeFacts, c.Nodes)
@@ -166,7 +166,7 @@ func (c *Config) taking(p *problems, facts []NodeFacts) []NodeFacts {
 	}
 	if names == nil {
 		if len(facts) < c.Nodes {
-			p.add("nodes", "the shape has %d nodes, and %s", c.Nodes, there(joined))
+			p.add("nodes", "the shape has %d nodes, and %s", c.Nodes, joinedText(joined))
 			return nil
 		}
 		if c.TagnetNode != "" && !slices.Contains(joined[:c.Nodes], c.TagnetNode) {
@@ -180,7 +180,7 @@ func (c *Config) taking(p *problems, facts []NodeFacts) []NodeFacts {
 	for _, name := range names {
 		at := slices.Index(joined, name)
 		if at < 0 {
-			p.add("members", "%s is unknown: %s", name, there(joined))
+			p.add("members", "%s is unknown: %s", name, joinedText(joined))
 			continue
 		}
 		out = append(out, facts[at])
@@ -188,8 +188,8 @@ func (c *Config) taking(p *problems, facts []NodeFacts) []NodeFacts {
 	return out
 }
 
-// there says which nodes there are.
-func there(names []string) string {
+// joinedText says which nodes there are.
+func joinedText(names []string) string {
 	switch len(names) {
 	case 0:
 		return "no node has joined"
@@ -226,8 +226,8 @@ func (c *Config) checkMemory(p *problems, facts []NodeFacts) {
 		f := facts[i]
 		units := need
 		units.Process = 0
-		if most := int64(c.NodeMemory); most > 0 && units.All() > most {
-			p.add("node-memory", "%s needs %s (%v), more than the %s it may take: %s", f.Name, approx(units.All()), units,
+		if most := int64(c.NodeMemory); most > 0 && units.Total() > most {
+			p.add("node-memory", "%s needs %s (%v), more than the %s it may take: %s", f.Name, approx(units.Total()), units,
 				c.NodeMemory, smaller)
 		}
 		m := at[f.Machine]
@@ -236,7 +236,7 @@ func (c *Config) checkMemory(p *problems, facts []NodeFacts) {
 			at[f.Machine] = m
 			machines = append(machines, m)
 		}
-		m.names, m.need = append(m.names, f.Name), m.need.plus(need)
+		m.names, m.need = append(m.names, f.Name), m.need.add(need)
 	}
 	for _, m := range machines {
 		m.check(p)
@@ -253,22 +253,22 @@ func (m *machine) check(p *problems) {
 	default:
 		do += ", or " + fewer
 	}
-	if m.MemoryBytes > 0 && m.need.All() > m.MemoryBytes {
-		p.add(key, "%s %s (%v), more than the %s of memory there: %s", m.who(), approx(m.need.All()), m.need,
+	if m.MemoryBytes > 0 && m.need.Total() > m.MemoryBytes {
+		p.add(key, "%s %s (%v), more than the %s of memory there: %s", m.subject(), approx(m.need.Total()), m.need,
 			approx(m.MemoryBytes), do)
 	}
 	if m.ShmBytes > 0 && m.need.Shared() > m.ShmBytes {
-		p.add("slots", "%s %s of shared memory, more than the %s of /dev/shm there: make /dev/shm larger, or %s", m.who(),
+		p.add("slots", "%s %s of shared memory, more than the %s of /dev/shm there: make /dev/shm larger, or %s", m.subject(),
 			approx(m.need.Shared()), approx(m.ShmBytes), smaller)
 	}
 	if tasks := int64(len(m.names)) * processTasks; m.Tasks > 0 && tasks > m.Tasks {
-		p.add("nodes", "%s at least %d processes and threads, more than the %d that may be there: %s", m.who(), tasks,
+		p.add("nodes", "%s at least %d processes and threads, more than the %d that may be there: %s", m.subject(), tasks,
 			m.Tasks, fewer)
 	}
 }
 
-// who begins a sentence about its nodes.
-func (m *machine) who() string {
+// subject begins a sentence about its nodes.
+func (m *machine) subject() string {
 	const named = 16
 	switch n := len(m.names); {
 	case n == 1:

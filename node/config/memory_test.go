@@ -116,7 +116,7 @@ func TestNeedsGrowWithSlots(t *testing.T) {
 			a, errA := c.Needs(r)
 			b, errB := more.Needs(r)
 			if errA != nil || errB != nil || a.Slots <= 0 || a.Retention <= 0 || b.Slots <= a.Slots ||
-				b.Retention < a.Retention || a.All() != a.Shared()+a.Retention+a.Process {
+				b.Retention < a.Retention || a.Total() != a.Shared()+a.Retention+a.Process {
 				t.Fatalf("%v %v, with a slot more %v %v", a, errA, b, errB)
 			}
 		}

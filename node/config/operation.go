@@ -17,12 +17,12 @@ const (
 
 // Loss says how many units of a role may be lost.
 type Loss struct {
-	Least int // that must be left
-	Text  string
+	Min  int // that must be left
+	Text string
 }
 
-// Bears says whether it is enough that so many units are left.
-func (l Loss) Bears(left int) bool { return left >= l.Least }
+// Tolerates says whether it is enough that so many units are left.
+func (l Loss) Tolerates(remaining int) bool { return remaining >= l.Min }
 
 func (l Loss) String() string { return l.Text }
 
@@ -32,10 +32,10 @@ func ParseLoss(text string, units int) (Loss, error) {
 	words := strings.Fields(text)
 	switch {
 	case text == lossEssential:
-		l.Least = units
+		l.Min = units
 		return l, nil
 	case text == lossExpendable:
-		l.Least = 1
+		l.Min = 1
 		return l, nil
 	case len(words) != 4 || words[0] != "at-least" || words[2] != "of":
 		return l, fmt.Errorf("%q is no policy: write essential, at-least N of M, or expendable", text)
@@ -48,14 +48,14 @@ func ParseLoss(text string, units int) (Loss, error) {
 	case of != units:
 		return l, fmt.Errorf("%q speaks of %d units, and there are %d", text, of, units)
 	}
-	l.Least = least
+	l.Min = least
 	return l, nil
 }
 
 // Recover bounds automatic recovery.
 type Recover struct {
-	Times int // 0: never
-	In    time.Duration
+	Times  int // 0: never
+	Within time.Duration
 }
 
 // parseRecovery reads the bound.
@@ -68,7 +68,7 @@ func parseRecovery(text string) (Recover, error) {
 		times, errN := strconv.Atoi(words[0])
 		in, errD := time.ParseDuration(words[2])
 		if errN == nil && errD == nil && times > 0 && in > 0 {
-			return Recover{Times: times, In: in}, nil
+			return Recover{Times: times, Within: in}, nil
 		}
 	}
 	return Recover{}, fmt.Errorf("%q is no bound: write never, or a number of times in a time, such as 3 in 10m", text)
@@ -98,13 +98,13 @@ func (c Config) OnLoss() (readout, builder Loss) {
 func (c Config) OnLossInRun() (readout, builder Loss) {
 	readout, builder = c.OnLoss()
 	if c.Traffic().Tags {
-		readout.Least = c.RUs
+		readout.Min = c.RUs
 	}
 	return readout, builder
 }
 
-// Recovering is the bound of automatic recovery. It holds after Complete.
-func (c Config) Recovering() Recover {
+// RecoveryLimit is the bound of automatic recovery. It holds after Complete.
+func (c Config) RecoveryLimit() Recover {
 	r, _ := parseRecovery(c.Recovery)
 	return r
 }

@@ -29,8 +29,8 @@ func TestLossPolicies(t *testing.T) {
 			}
 			continue
 		}
-		if tc.least == 0 || !l.Bears(tc.least) || l.Bears(tc.least-1) {
-			t.Errorf("%q: bears from %d on", tc.text, l.Least)
+		if tc.least == 0 || !l.Tolerates(tc.least) || l.Tolerates(tc.least-1) {
+			t.Errorf("%q: bears from %d on", tc.text, l.Min)
 		}
 	}
 }

@@ -16,28 +16,28 @@ const outputComma = ","
 // splitOutputs takes several outputs apart. A comma is between two of them only where each part looks like an output:
 // there are paths with commas.
 func splitOutputs(output string) []string {
-	parts := strings.Split(output, outputComma)
-	for _, part := range parts {
-		name, _, colon := strings.Cut(part, ":")
+	texts := strings.Split(output, outputComma)
+	for _, text := range texts {
+		name, _, colon := strings.Cut(text, ":")
 		_, err := registry.Find("format", sink.Kinds, name)
-		byName := strings.HasSuffix(part, "/") || strings.HasSuffix(part, ".mdf") || strings.HasSuffix(part, ".mep")
+		byName := strings.HasSuffix(text, "/") || strings.HasSuffix(text, ".mdf") || strings.HasSuffix(text, ".mep")
 		if !byName && (!colon || err != nil) {
 			return []string{output}
 		}
 	}
-	return parts
+	return texts
 }
 
 // Outputs are the outputs of a builder unit: the configuration itself, or where there are several one for each, which
 // differs from it in Output and Format. They hold after Complete.
 func (c Config) Outputs() []Config {
-	parts := splitOutputs(c.Output)
-	if len(parts) == 1 {
+	texts := splitOutputs(c.Output)
+	if len(texts) == 1 {
 		return []Config{c}
 	}
 	var out []Config
-	for _, part := range parts {
-		out = append(out, c.onlyOutput(part))
+	for _, text := range texts {
+		out = append(out, c.withOutput(text))
 	}
 	return out
 }
@@ -52,8 +52,8 @@ func (c Config) FileOutputs() (files []Config) {
 	return files
 }
 
-// EachPath replaces the path of each output that is files. It holds after Complete.
-func (c *Config) EachPath(by func(path string) (string, error)) error {
+// MapPaths replaces the path of each output that is files. It holds after Complete.
+func (c *Config) MapPaths(by func(path string) (string, error)) error {
 	outputs := c.Outputs()
 	texts := make([]string, len(outputs))
 	for i := range outputs {
@@ -67,7 +67,7 @@ func (c *Config) EachPath(by func(path string) (string, error)) error {
 				return &commaError{one.Output}
 			}
 		}
-		if texts[i] = one.withFormat(); len(outputs) == 1 {
+		if texts[i] = one.joinFormat(); len(outputs) == 1 {
 			texts[i] = one.Output
 		}
 	}
@@ -83,15 +83,15 @@ func (e *commaError) Error() string {
 		": there is a comma in the path, which is what separates several outputs: take another path"
 }
 
-// onlyOutput is the configuration with one output, which may begin with its format.
-func (c Config) onlyOutput(output string) Config {
+// withOutput is the configuration with one output, which may begin with its format.
+func (c Config) withOutput(output string) Config {
 	c.Output, c.Format, c.OutputBy = output, formatAuto, sink.Routes[0].Name
-	c.formatBefore()
+	c.splitFormat()
 	return c
 }
 
-// formatBefore takes the format from before the output: mdf:dir/ is dir/ of MDF.
-func (c *Config) formatBefore() {
+// splitFormat takes the format from before the output: mdf:dir/ is dir/ of MDF.
+func (c *Config) splitFormat() {
 	name, rest, colon := strings.Cut(c.Output, ":")
 	row, err := registry.Find("format", sink.Kinds, name)
 	if !colon || err != nil || c.Format != formatAuto && c.Format != name {
@@ -102,8 +102,8 @@ func (c *Config) formatBefore() {
 	}
 }
 
-// withFormat is an output as formatBefore takes it apart.
-func (c *Config) withFormat() string {
+// joinFormat is an output as splitFormat takes it apart.
+func (c *Config) joinFormat() string {
 	if c.Sink().Remote {
 		return c.Output
 	}
@@ -118,21 +118,21 @@ func (c Config) Route() sink.Route {
 
 // resolveOutput settles the format of each output.
 func (c *Config) resolveOutput(p *problems) {
-	if err := outputMistake(c.Output); err != nil {
+	if err := checkOutputSpelling(c.Output); err != nil {
 		p.add("output", "%v", err)
 		return
 	}
-	parts := splitOutputs(c.Output)
-	if len(parts) == 1 {
+	texts := splitOutputs(c.Output)
+	if len(texts) == 1 {
 		if c.OutputBy != sink.Routes[0].Name {
 			p.add("output-by",
 				"there is one output stream: leave out output-by, or give several outputs with commas between them")
 		}
-		c.resolveOne(p)
+		c.resolveSingleOutput(p)
 		return
 	}
-	if len(parts) > sink.MaxStreams {
-		p.add("output", "%d output streams are more than %d", len(parts), sink.MaxStreams)
+	if len(texts) > sink.MaxStreams {
+		p.add("output", "%d output streams are more than %d", len(texts), sink.MaxStreams)
 		return
 	}
 	if c.Format != formatAuto {
@@ -140,35 +140,35 @@ func (c *Config) resolveOutput(p *problems) {
 		return
 	}
 	var done []Config
-	for i, part := range parts {
-		one := c.onlyOutput(part)
+	for i, text := range texts {
+		one := c.withOutput(text)
 		before := len(*p)
-		if one.resolveOne(p); len(*p) > before {
+		if one.resolveSingleOutput(p); len(*p) > before {
 			return
 		}
 		for k := range done {
 			if done[k].sameOutput(&one) {
-				p.add("output", "output streams %d and %d are both %s", k, i, part)
+				p.add("output", "output streams %d and %d are both %s", k, i, text)
 			}
 		}
-		done, parts[i] = append(done, one), one.withFormat()
+		done, texts[i] = append(done, one), one.joinFormat()
 	}
-	c.Output = strings.Join(parts, outputComma)
+	c.Output = strings.Join(texts, outputComma)
 }
 
-// outputMistake says that an output begins with a kind that is spelled in another way, or nearly. A path has a slash
+// checkOutputSpelling says that an output begins with a kind that is spelled in another way, or nearly. A path has a slash
 // before its colon where it is meant all the same.
-func outputMistake(output string) error {
+func checkOutputSpelling(output string) error {
 	names := registry.Names(sink.Kinds)
-	for part := range strings.SplitSeq(output, outputComma) {
-		name, _, colon := strings.Cut(part, ":")
+	for text := range strings.SplitSeq(output, outputComma) {
+		name, _, colon := strings.Cut(text, ":")
 		word := strings.ToLower(strings.TrimSpace(name))
 		nearest := registry.Nearest(word, names)
 		if !colon || name == nearest || strings.Contains(name, "/") || registry.Distance(word, nearest) > 1 {
 			continue
 		}
 		return fmt.Errorf("%q does not begin with a kind of output, and the nearest one is %s: write %s:, without blanks; "+
-			"of a path with a colon, write ./%s", part, nearest, nearest, part)
+			"of a path with a colon, write ./%s", text, nearest, nearest, text)
 	}
 	return nil
 }
@@ -181,15 +181,15 @@ func (c *Config) sameOutput(o *Config) bool {
 	case kind.Files:
 		return sameFile(c.Output, o.Output)
 	}
-	a, _, _ := strings.Cut(c.withFormat(), "?")
-	b, _, _ := strings.Cut(o.withFormat(), "?")
+	a, _, _ := strings.Cut(c.joinFormat(), "?")
+	b, _, _ := strings.Cut(o.joinFormat(), "?")
 	return a == b
 }
 
-// resolveOne settles Format where there is one output, and ends the name of a directory with a slash so that nobody has
+// resolveSingleOutput settles Format where there is one output, and ends the name of a directory with a slash so that nobody has
 // to ask the file system again.
-func (c *Config) resolveOne(p *problems) {
-	c.formatBefore()
+func (c *Config) resolveSingleOutput(p *problems) {
+	c.splitFormat()
 	kind, err := registry.Find("format", sink.Kinds, c.Format)
 	named := err == nil
 	switch {
@@ -226,7 +226,7 @@ func (c *Config) formatByName(p *problems) {
 	if strings.HasSuffix(c.Output, "/") {
 		// Recorded data goes back to the form it came in; generated fragments stay as they were built.
 		if c.Format == formatAuto {
-			if c.Format = "mep"; c.InputFile() != "" && !namesPackets(c.InputFile()) {
+			if c.Format = "mep"; c.InputFile() != "" && !hasPacketExtension(c.InputFile()) {
 				c.Format = "mdf"
 			}
 		}
@@ -243,9 +243,9 @@ func (c *Config) formatByName(p *problems) {
 	}
 }
 
-// namesPackets says whether a file is one of MEPs, MFPs or EUDAQ's events by its name: what is in it, its reader finds
+// hasPacketExtension says whether a file is one of MEPs, MFPs or EUDAQ's events by its name: what is in it, its reader finds
 // out later.
-func namesPackets(path string) bool {
+func hasPacketExtension(path string) bool {
 	ext := strings.ToLower(filepath.Ext(path))
 	return ext == ".mep" || ext == ".mfp" || ext == ".raw"
 }

@@ -37,7 +37,7 @@ func TestOutput(t *testing.T) {
 		{"several", "in.mdf", "out/,x.mep,buffer:b,udp:h:1?mtu=900,discard:", "auto",
 			"mdf:out/,mep:x.mep,buffer:b,udp:h:1?mtu=900,discard:", "auto", false},
 	} {
-		got := with(func(n *Config) { n.Input, n.Output, n.Format = c.input, c.output, c.format })
+		got := configWith(func(n *Config) { n.Input, n.Output, n.Format = c.input, c.output, c.format })
 		if err := got.Complete(); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -50,7 +50,7 @@ func TestOutput(t *testing.T) {
 
 // TestOutputs holds that several outputs are taken apart as each alone would be, also when they are completed again.
 func TestOutputs(t *testing.T) {
-	c := with(func(n *Config) { n.Output, n.OutputBy = "out/,buffer:b,x.mdf,udp:h:1,discard:", "all" })
+	c := configWith(func(n *Config) { n.Output, n.OutputBy = "out/,buffer:b,x.mdf,udp:h:1,discard:", "all" })
 	for range 2 {
 		if err := c.Complete(); err != nil {
 			t.Fatal(err)
@@ -67,16 +67,16 @@ func TestOutputs(t *testing.T) {
 			t.Errorf("%q of %s", got, c.Output)
 		}
 	}
-	err := c.EachPath(func(path string) (string, error) { return "/data/" + path, nil })
+	err := c.MapPaths(func(path string) (string, error) { return "/data/" + path, nil })
 	if want := "mep:/data/out/,buffer:b,mdf:/data/x.mdf,udp:h:1,discard:"; err != nil || c.Output != want {
 		t.Errorf("%v, %s", err, c.Output)
 	}
-	err = c.EachPath(func(path string) (string, error) { return "/a,b/" + path, nil })
+	err = c.MapPaths(func(path string) (string, error) { return "/a,b/" + path, nil })
 	if err == nil || !strings.Contains(err.Error(), "there is a comma in the path") {
 		t.Errorf("a comma that would take the path apart: %v", err)
 	}
-	c = with(func(n *Config) { n.Output = "x.mdf" })
-	err = errors.Join(c.Complete(), c.EachPath(func(path string) (string, error) { return "/" + path, nil }), c.Complete())
+	c = configWith(func(n *Config) { n.Output = "x.mdf" })
+	err = errors.Join(c.Complete(), c.MapPaths(func(path string) (string, error) { return "/" + path, nil }), c.Complete())
 	if err != nil || c.Output != "/x.mdf" {
 		t.Errorf("%v, %s", err, c.Output)
 	}
@@ -90,13 +90,13 @@ func TestOutputIsNotTheInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, out := range []string{in, dir + "/./x.mdf", dir + "/../" + filepath.Base(dir) + "/x.mdf", link, hard} {
-		c := with(func(c *Config) { c.Input, c.Output = in, out })
+		c := configWith(func(c *Config) { c.Input, c.Output = in, out })
 		if err := c.Complete(); err == nil || !strings.Contains(err.Error(), "is the input: it would be overwritten") {
 			t.Errorf("%s: %v", out, err)
 		}
 	}
 	for _, out := range []string{dir + "/new.mdf", dir + "/other.mdf", dir + "/"} {
-		c := with(func(c *Config) { c.Input, c.Output = in, out })
+		c := configWith(func(c *Config) { c.Input, c.Output = in, out })
 		if err := c.Complete(); err != nil {
 			t.Errorf("%s: %v", out, err)
 		}

@@ -37,9 +37,9 @@ func Recorded(name string, text []byte) (Config, error) {
 	return c, err
 }
 
-// Over reads a YAML text over what the configuration holds: what the text does not give stays. name stands for the text
+// Merge reads a YAML text over what the configuration holds: what the text does not give stays. name stands for the text
 // in errors.
-func (c *Config) Over(name string, text []byte) error {
+func (c *Config) Merge(name string, text []byte) error {
 	d, err := Read(name, bytes.NewReader(text), c)
 	if err == nil {
 		err = d.Err()

@@ -30,7 +30,7 @@ debug:
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := with(func(c *Config) {
+	want := configWith(func(c *Config) {
 		c.Nodes, c.Duration, c.Packing, c.Rate = 8, 90*time.Second, 65535, 1.5e6
 		c.SlotSize, c.PhaseEnd, c.Loop, c.Debug.Drop = 4<<20, "central", true, 0.01
 	})

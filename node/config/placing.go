@@ -9,14 +9,14 @@ import (
 
 // What slots, look-ahead and the like become where they are left open.
 const (
-	// leastSlots and leastAhead serve MEPs of many MB, where a cycle takes many round trips.
-	leastSlots, leastAhead = 4, 2
+	// minSlots and minLookAhead serve MEPs of many MB, where a cycle takes many round trips.
+	minSlots, minLookAhead = 4, 2
 	// slotBytes is what the slots of a builder unit may take where MEPs are smaller than that: tokens, sizes and grants
 	// of a MEP of 1 MiB take as long as its bytes, so that more must be under way, and a phase of several MEPs is worth
 	// its barrier.
 	slotBytes = 32 << 20
-	// mostGranted is the most slots where windows are granted for each MEP, at the cost of two messages.
-	mostGranted = 64
+	// maxGrantedSlots is the most slots where windows are granted for each MEP, at the cost of two messages.
+	maxGrantedSlots = 64
 	// phaseBytes is how much a readout unit writes in a phase, if there is so much: a barrier takes as long as writing
 	// some 100 KB.
 	phaseBytes = 4 << 20
@@ -69,7 +69,7 @@ func (c Config) large() pattern.Large {
 
 // maxBlocks is the largest block that each readout unit's generator can make, in bytes.
 func (c Config) maxBlocks() ([]int, error) {
-	rule, err := c.Rule()
+	rule, err := c.Pattern()
 	if err != nil {
 		return nil, err
 	}
@@ -87,11 +87,11 @@ func (c Config) maxBlocks() ([]int, error) {
 	return blocks, nil
 }
 
-// Standing is how the slots are laid out if windows are granted once for all MEPs, and nil where they are granted for
+// PreGrantedLayout is how the slots are laid out if windows are granted once for all MEPs, and nil where they are granted for
 // each. They stand where the largest part of each readout unit is known beforehand and small, and a slot of the size
 // that is given, if it is, has room for all of them. The disciplines in which the size or the request of each MEP
 // decides what is sent need a grant for each.
-func (c *Config) Standing() *placing.Layout {
+func (c *Config) PreGrantedLayout() *placing.Layout {
 	if !c.Generated() || !c.Traffic().AllowsPreGranted {
 		return nil
 	}
@@ -100,7 +100,7 @@ func (c *Config) Standing() *placing.Layout {
 		return nil
 	}
 	for ru := range l.Units() {
-		if _, room := l.PartRange(ru); room > placing.MaxPartSize {
+		if _, size := l.PartRange(ru); size > placing.MaxPartSize {
 			return nil
 		}
 	}
@@ -112,16 +112,16 @@ func (c *Config) resolveSlots(p *problems) {
 	if len(*p) > 0 {
 		return // what follows reckons with the other fields
 	}
-	l := c.Standing()
+	l := c.PreGrantedLayout()
 	if c.Slots == 0 {
-		c.Slots = max(leastSlots, c.fitSlots(l))
+		c.Slots = max(minSlots, c.fitSlots(l))
 	}
 	switch {
 	case c.Debug.LookAhead != 0:
 	case l != nil || c.Traffic().Pull: // what a builder unit asks for, it gets
 		c.Debug.LookAhead = c.Slots
 	default:
-		c.Debug.LookAhead = min(c.Slots, max(leastAhead, c.Slots/2, 2*c.phaseMEPs()))
+		c.Debug.LookAhead = min(c.Slots, max(minLookAhead, c.Slots/2, 2*c.phaseMEPs()))
 	}
 }
 
@@ -129,9 +129,9 @@ func (c *Config) resolveSlots(p *problems) {
 func (c *Config) fitSlots(l *placing.Layout) int {
 	if l == nil {
 		if _, high := c.MEPSize(0); c.Generated() && high > 0 {
-			return int(min(slotBytes/high, mostGranted))
+			return int(min(slotBytes/high, maxGrantedSlots))
 		}
-		return leastSlots
+		return minSlots
 	}
 	size := int(padTo(max(int64(l.Size()), int64(c.SlotSize)), slotAlign))
 	bytes, many := freeBytes, manySlots
@@ -169,7 +169,7 @@ func (c *Config) FitSlot() error {
 	if c.SlotSize != 0 {
 		return nil
 	}
-	if l := c.Standing(); l != nil {
+	if l := c.PreGrantedLayout(); l != nil {
 		c.SlotSize = Bytes(padTo(int64(l.Size()), slotAlign))
 		return nil
 	}

@@ -2,15 +2,15 @@ package config
 
 import "testing"
 
-// TestStanding holds where windows stand for all MEPs, how many slots there are then, and how many cycles make a round.
-func TestStanding(t *testing.T) {
+// TestPreGranted holds where windows stand for all MEPs, how many slots there are then, and how many cycles make a round.
+func TestPreGranted(t *testing.T) {
 	small := func(c *Config) {
 		c.Nodes, c.Packing, c.Streams, c.FragmentSize, c.FragmentModel = 2, 1, "1", 128, "constant"
 	}
 	for _, c := range []struct {
 		name                string
 		change              func(*Config)
-		stand               bool
+		preGranted          bool
 		slots, ahead, round int
 		size                Bytes // 0: not looked at
 	}{
@@ -33,14 +33,14 @@ func TestStanding(t *testing.T) {
 		{"slots below the windows", func(c *Config) { c.Packing, c.SlotSize = 1, 1800 }, false, 64, 64, 32, 1800},
 		{"input", func(c *Config) { c.Input, c.Packing = "x.mdf", 1 }, false, 4, 2, 1, 0},
 	} {
-		got := with(c.change)
+		got := configWith(c.change)
 		if err := got.Complete(); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		if stand := got.Standing() != nil; stand != c.stand || got.Slots != c.slots || got.Debug.LookAhead != c.ahead ||
+		if preGranted := got.PreGrantedLayout() != nil; preGranted != c.preGranted || got.Slots != c.slots || got.Debug.LookAhead != c.ahead ||
 			got.Round() != c.round {
-			t.Errorf("%s: standing %v, %d slots, look-ahead %d, rounds of %d", c.name, stand, got.Slots, got.Debug.LookAhead,
+			t.Errorf("%s: pre-granted %v, %d slots, look-ahead %d, rounds of %d", c.name, preGranted, got.Slots, got.Debug.LookAhead,
 				got.Round())
 		}
 		if got.Input != "" {
@@ -49,8 +49,8 @@ func TestStanding(t *testing.T) {
 		if err := got.FitSlot(); err != nil || c.size != 0 && got.SlotSize != c.size {
 			t.Errorf("%s: slots of %d bytes, %v", c.name, got.SlotSize, err)
 		}
-		if err := got.Complete(); err != nil || (got.Standing() != nil) != c.stand {
-			t.Errorf("%s, completed again: %v, standing %v", c.name, err, got.Standing() != nil)
+		if err := got.Complete(); err != nil || (got.PreGrantedLayout() != nil) != c.preGranted {
+			t.Errorf("%s, completed again: %v, pre-granted %v", c.name, err, got.PreGrantedLayout() != nil)
 		}
 	}
 }

@@ -50,13 +50,13 @@ func newTruth(t *testing.T, c Config) func(source uint16, block uint64) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	room := make([]byte, maker.MaxMFP(0, c.Packing))
+	buf := make([]byte, maker.MaxMFP(0, c.Packing))
 	return func(source uint16, block uint64) []byte {
-		size, _, err := maker.FillMFP(room, source, block*uint64(c.Packing), c.Packing, false)
+		size, _, err := maker.FillMFP(buf, source, block*uint64(c.Packing), c.Packing, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return room[:size]
+		return buf[:size]
 	}
 }
 

@@ -32,17 +32,17 @@ func (c *Config) resolvePull(p *problems) {
 		p.add("debug.pull-window", "%d is less than 1: one request at a time is the least", *window)
 	}
 	*window = cmp.Or(*window, defaultPullWindow)
-	if rus, _, err := c.interest(); err != nil {
+	if rus, _, err := c.parseRoI(); err != nil {
 		p.add("roi", "%v", err)
 	} else if len(rus) > 0 && len(rus) == c.RUs {
 		p.add("roi", "all readout units are named, and none would be left to ask on demand: leave out at least one")
 	}
 }
 
-// Interest are the readout units of the region of interest, and the share of MEPs that are accepted after their parts;
+// RoIReadouts are the readout units of the region of interest, and the share of MEPs that are accepted after their parts;
 // none where nothing is decided on part of a MEP. It holds after Complete.
-func (c Config) Interest() (rus []int, share float64) {
-	rus, share, _ = c.interest()
+func (c Config) RoIReadouts() (rus []int, share float64) {
+	rus, share, _ = c.parseRoI()
 	return rus, share
 }
 
@@ -51,13 +51,13 @@ func (c Config) RegionJudged() bool {
 	return c.RoI != "" && c.Filter != "" && !strings.Contains(c.RoI, ":")
 }
 
-// interest reads RoI, as "0,2" or "0,2:0.3".
-func (c *Config) interest() (rus []int, share float64, err error) {
+// parseRoI reads RoI, as "0,2" or "0,2:0.3".
+func (c *Config) parseRoI() (rus []int, share float64, err error) {
 	if c.RoI == "" {
 		return nil, 1, nil
 	}
-	list, after, given := strings.Cut(c.RoI, ":")
-	if share = 1; given {
+	list, after, hasShare := strings.Cut(c.RoI, ":")
+	if share = 1; hasShare {
 		share, err = decimal.Float(strings.TrimSpace(after))
 		if err != nil || !(share >= 0 && share <= 1) {
 			return nil, 1, fmt.Errorf("%q is not a share between 0 and 1", after)

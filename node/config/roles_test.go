@@ -19,7 +19,7 @@ func TestRoles(t *testing.T) {
 		{"unfolded", 0, 2, 3, "n0 0 - | n1 1 - | n2 - 0 | n3 - 1 | n4 - 2"},
 		{"partly", 4, 3, 2, "n0 0 - | n1 1 - | n2 2 0 | n3 - 1"},
 	} {
-		n := with(func(n *Config) { n.Nodes, n.RUs, n.BUs = c.nodes, c.rus, c.bus })
+		n := configWith(func(n *Config) { n.Nodes, n.RUs, n.BUs = c.nodes, c.rus, c.bus })
 		if err := n.Complete(); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -46,7 +46,7 @@ func TestRolesProperty(t *testing.T) {
 		n := rapid.IntRange(1, 40).Draw(t, "nodes")
 		rus := rapid.IntRange(1, n).Draw(t, "rus")
 		bus := rapid.IntRange(max(1, n-rus), n).Draw(t, "bus")
-		c := with(func(c *Config) { c.Nodes, c.RUs, c.BUs = n, rus, bus })
+		c := configWith(func(c *Config) { c.Nodes, c.RUs, c.BUs = n, rus, bus })
 		if err := c.Complete(); err != nil {
 			t.Fatal(err)
 		}

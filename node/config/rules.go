@@ -30,7 +30,7 @@ func (c *Config) resolveRules(p *problems) {
 	}
 	_, badGroups := parseSets(string(c.Groups))
 	_, badPartitions := parseSets(string(c.Partitions))
-	_, _, badNext := c.next()
+	_, _, badNext := c.parseNext()
 	switch rules, err := c.Rules(); {
 	case badGroups != nil:
 		p.add("groups", "%v", badGroups)
@@ -47,7 +47,7 @@ func (c *Config) resolveRules(p *problems) {
 
 // Rules are the scheduler's. They hold after Complete.
 func (c Config) Rules() (out tagnet.Rules, err error) {
-	if out.TurnOrder, out.Ratio, err = c.next(); err != nil {
+	if out.TurnOrder, out.Ratio, err = c.parseNext(); err != nil {
 		return out, err
 	}
 	if c.BusyGroup != "" {
@@ -59,7 +59,7 @@ func (c Config) Rules() (out tagnet.Rules, err error) {
 	return out, nil
 }
 
-func (c *Config) next() (rule tagnet.TurnOrder, weights []int, err error) {
+func (c *Config) parseNext() (rule tagnet.TurnOrder, weights []int, err error) {
 	switch c.Next {
 	case nextRoundRobin:
 		return tagnet.RoundRobin, nil, nil

@@ -25,16 +25,16 @@ func parseSets(text string) ([][]int, error) {
 		return nil, nil
 	}
 	var sets [][]int
-	left := maxIndex + 1 // indices that make sense in all, since each stands in one set
+	remaining := maxIndex + 1 // indices that make sense in all, since each stands in one set
 	for one := range strings.SplitSeq(text, ";") {
 		var set []int
-		for part := range strings.SplitSeq(one, ",") {
-			low, high, err := parseRange(strings.TrimSpace(part))
+		for item := range strings.SplitSeq(one, ",") {
+			low, high, err := parseRange(strings.TrimSpace(item))
 			if err != nil {
 				return nil, err
 			}
-			if left -= high - low + 1; left < 0 {
-				return nil, fmt.Errorf("%d indices are too many", maxIndex+1-left)
+			if remaining -= high - low + 1; remaining < 0 {
+				return nil, fmt.Errorf("%d indices are too many", maxIndex+1-remaining)
 			}
 			for i := low; i <= high; i++ {
 				set = append(set, i)
@@ -68,11 +68,11 @@ func indices(text string, n int, unit string) ([]int, error) {
 	return sets[0], nil
 }
 
-func parseRange(part string) (low, high int, err error) {
-	if part == "" {
+func parseRange(item string) (low, high int, err error) {
+	if item == "" {
 		return 0, 0, errors.New("an index is missing: write sets such as 0-3;4,6-7")
 	}
-	first, last, isRange := strings.Cut(part, "-")
+	first, last, isRange := strings.Cut(item, "-")
 	a, errA := strconv.ParseUint(first, 10, 16)
 	b := a
 	var errB error
@@ -80,7 +80,7 @@ func parseRange(part string) (low, high int, err error) {
 		b, errB = strconv.ParseUint(last, 10, 16)
 	}
 	if errA != nil || errB != nil || a > b || b > maxIndex {
-		return 0, 0, fmt.Errorf("%q is neither an index nor a range of indices such as 4-7, at most %d", part, maxIndex)
+		return 0, 0, fmt.Errorf("%q is neither an index nor a range of indices such as 4-7, at most %d", item, maxIndex)
 	}
 	return int(a), int(b), nil
 }
@@ -115,17 +115,17 @@ func (s *Sets) UnmarshalYAML(node *yaml.Node) error {
 	}
 	var sets []string
 	for _, set := range node.Content {
-		var parts []string
+		var items []string
 		if set.Kind != yaml.SequenceNode {
 			return wrong
 		}
-		for _, part := range set.Content {
-			if part.Kind != yaml.ScalarNode || strings.ContainsAny(part.Value, ",;") {
+		for _, item := range set.Content {
+			if item.Kind != yaml.ScalarNode || strings.ContainsAny(item.Value, ",;") {
 				return wrong
 			}
-			parts = append(parts, part.Value)
+			items = append(items, item.Value)
 		}
-		sets = append(sets, strings.Join(parts, ","))
+		sets = append(sets, strings.Join(items, ","))
 	}
 	return s.UnmarshalText([]byte(strings.Join(sets, ";")))
 }
@@ -134,20 +134,20 @@ func (s *Sets) UnmarshalYAML(node *yaml.Node) error {
 func formatSets(sets [][]int) Sets {
 	var out []string
 	for _, set := range sets {
-		var parts []string
+		var items []string
 		for i := 0; i < len(set); {
 			end := i + 1
 			for end < len(set) && set[end] == set[end-1]+1 {
 				end++
 			}
-			if part := strconv.Itoa(set[i]); end == i+1 {
-				parts = append(parts, part)
+			if item := strconv.Itoa(set[i]); end == i+1 {
+				items = append(items, item)
 			} else {
-				parts = append(parts, part+"-"+strconv.Itoa(set[end-1]))
+				items = append(items, item+"-"+strconv.Itoa(set[end-1]))
 			}
 			i = end
 		}
-		out = append(out, strings.Join(parts, ","))
+		out = append(out, strings.Join(items, ","))
 	}
 	return Sets(strings.Join(out, ";"))
 }

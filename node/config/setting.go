@@ -12,7 +12,7 @@ import (
 // Files that hold more than one configuration, as those of sweeps do, are read with it.
 func (c *Config) Set(file string, line int, key string, value *yaml.Node) error {
 	d := Document{file: file, lines: map[string]int{}}
-	if d.former(line, key, value, reflect.ValueOf(c).Elem()) {
+	if d.resolveFormer(line, key, value, reflect.ValueOf(c).Elem()) {
 		return d.Err()
 	}
 	for _, f := range fields(c) {

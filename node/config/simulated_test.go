@@ -16,7 +16,7 @@ func TestSimulatedDetector(t *testing.T) {
 	if c.Streams != "34,33,33" || low < 10*100*8 || high > 10*100*270+20_000 || low >= high {
 		t.Errorf("%s streams, MEPs from %d to %d bytes", c.Streams, low, high)
 	}
-	if rule, err := c.Rule(); rule != nil || err != nil {
+	if rule, err := c.Pattern(); rule != nil || err != nil {
 		t.Error(rule, err)
 	}
 	if _, _, ok := c.FragmentSpread(); ok {

@@ -34,7 +34,7 @@ func (c *Config) larger(align uint8) int64 {
 	if c.Debug.LargeEvery == 0 {
 		return 0
 	}
-	rule, err := c.Rule()
+	rule, err := c.Pattern()
 	if err != nil {
 		return 0 // checkFragments says what is wrong
 	}
@@ -52,7 +52,7 @@ func (c *Config) larger(align uint8) int64 {
 // FragmentSpread returns the mean and the standard deviation of a generated fragment's size in bytes. It holds after
 // Complete and says nothing of an input or a simulated detector: ok is false.
 func (c Config) FragmentSpread() (mean, sigma float64, ok bool) {
-	rule, err := c.Rule()
+	rule, err := c.Pattern()
 	if err != nil || rule == nil {
 		return 0, 0, false // Complete has refused it, or there is none
 	}

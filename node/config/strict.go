@@ -53,13 +53,13 @@ func readInto(file string, in io.Reader, into any, recorded bool) (*Document, er
 	return d, nil
 }
 
-// Given says whether the document gives the path.
-func (d *Document) Given(path string) bool { _, ok := d.lines[path]; return ok }
+// Contains says whether the document gives the path.
+func (d *Document) Contains(path string) bool { _, ok := d.lines[path]; return ok }
 
 // Add notes a problem with what stands at a path, or, where nothing does, with the nearest thing around it.
 func (d *Document) Add(path, format string, args ...any) {
 	around := path
-	for !d.Given(around) && around != "" {
+	for !d.Contains(around) && around != "" {
 		around = around[:max(strings.LastIndexAny(around, ".["), 0)]
 	}
 	d.add(d.lines[around], path, format, args...)
@@ -117,7 +117,7 @@ func (d *Document) mapping(node *yaml.Node, path string, into reflect.Value) {
 		d.add(node.Line, strings.TrimSuffix(path, "."), "expected settings, each on a line of its own as \"key: value\"")
 		return
 	}
-	known, at := keys(path, into.Type())
+	names, at := keys(path, into.Type())
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		keyNode, value := node.Content[i], node.Content[i+1]
 		key := path + keyNode.Value
@@ -125,9 +125,9 @@ func (d *Document) mapping(node *yaml.Node, path string, into reflect.Value) {
 		switch line, again := d.lines[key]; {
 		case again:
 			d.add(keyNode.Line, key, "is given twice, first on line %d", line)
-		case d.former(keyNode.Line, key, value, into):
+		case d.resolveFormer(keyNode.Line, key, value, into):
 		case !is || keyNode.Kind != yaml.ScalarNode:
-			d.unknown(keyNode.Line, key, known)
+			d.unknown(keyNode.Line, key, names)
 		default:
 			d.lines[key] = keyNode.Line
 			d.value(value, key, into.Field(f), into.Type().Field(f).Tag)
@@ -136,8 +136,8 @@ func (d *Document) mapping(node *yaml.Node, path string, into reflect.Value) {
 }
 
 // unknown says of a key that no setting has it.
-func (d *Document) unknown(line int, key string, known []string) {
-	d.add(line, key, "there is no such setting; the nearest one is %q", Nearest(key, known))
+func (d *Document) unknown(line int, key string, names []string) {
+	d.add(line, key, "there is no such setting; the nearest one is %q", Nearest(key, names))
 }
 
 // keys lists the keys of a struct under path, in its order, and their fields.
@@ -154,13 +154,13 @@ func keys(path string, of reflect.Type) (names []string, at map[string]int) {
 
 // value decodes what stands at a path.
 func (d *Document) value(node *yaml.Node, path string, into reflect.Value, tag reflect.StructTag) {
-	own, isOwn := into.Addr().Interface().(yaml.Unmarshaler)
+	unmarshaler, unmarshals := into.Addr().Interface().(yaml.Unmarshaler)
 	_, isText := into.Addr().Interface().(encoding.TextUnmarshaler)
 	switch kind := into.Kind(); {
 	case node.ShortTag() == "!!null":
 		d.add(node.Line, path, "has no value")
-	case isOwn:
-		if err := own.UnmarshalYAML(node); err != nil {
+	case unmarshals:
+		if err := unmarshaler.UnmarshalYAML(node); err != nil {
 			d.add(node.Line, path, "%s", err)
 		}
 	case kind == reflect.Pointer:
@@ -203,14 +203,14 @@ func (d *Document) scalar(node *yaml.Node, path string, into reflect.Value, tag 
 		return
 	}
 	if words, ok := tag.Lookup("enum"); ok {
-		if err := oneOf(into.String(), strings.Split(Expand(words), ",")); err != nil {
+		if err := checkEnum(into.String(), strings.Split(Expand(words), ",")); err != nil {
 			d.add(node.Line, path, "%v", err)
 		}
 	}
 }
 
-// numberWanted says which numbers a value takes.
-func numberWanted(v reflect.Value) string {
+// describeNumber says which numbers a value takes.
+func describeNumber(v reflect.Value) string {
 	switch {
 	case v.CanInt():
 		return "a whole number"
@@ -241,9 +241,9 @@ func number(v reflect.Value, text string) (err error) {
 	}
 	switch {
 	case errors.Is(err, decimal.ErrForm):
-		return fmt.Errorf("%q is not %s: %w", text, numberWanted(v), err)
+		return fmt.Errorf("%q is not %s: %w", text, describeNumber(v), err)
 	case err != nil:
-		return fmt.Errorf("%q is not %s", text, numberWanted(v))
+		return fmt.Errorf("%q is not %s", text, describeNumber(v))
 	}
 	return nil
 }
@@ -252,8 +252,8 @@ func number(v reflect.Value, text string) (err error) {
 // first.
 func decode(v reflect.Value, node *yaml.Node) error {
 	into := v.Addr().Interface()
-	if own, ok := into.(encoding.TextUnmarshaler); ok {
-		return own.UnmarshalText([]byte(node.Value))
+	if unmarshaler, ok := into.(encoding.TextUnmarshaler); ok {
+		return unmarshaler.UnmarshalText([]byte(node.Value))
 	}
 	var want, tags string
 	switch {
@@ -267,7 +267,7 @@ func decode(v reflect.Value, node *yaml.Node) error {
 		if tag := node.ShortTag(); tag == "!!int" || tag == "!!float" {
 			return number(v, node.Value)
 		}
-		want, tags = numberWanted(v), ""
+		want, tags = describeNumber(v), ""
 	case v.Kind() == reflect.Bool:
 		want, tags = "true or false", "!!bool"
 	default:

@@ -34,7 +34,7 @@ func TestReadNested(t *testing.T) {
 		got.Tree.Sizes[0] != 1024 {
 		t.Errorf("read %+v %+v", got, *got.Tree)
 	}
-	if !d.Given("tree.map[0][1]") || d.Given("other") {
+	if !d.Contains("tree.map[0][1]") || d.Contains("other") {
 		t.Error("does not know what was given")
 	}
 	d.Add("tree.map[0][2]", "is a number")

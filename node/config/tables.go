@@ -88,8 +88,8 @@ func (c Config) SourceSettings(ru int) (s source.Settings, err error) {
 	return s, err
 }
 
-// Rule is what generated data obey; nil for other data, and for those of a simulated detector. It holds after Complete.
-func (c Config) Rule() (*pattern.Pattern, error) {
+// Pattern is what generated data obey; nil for other data, and for those of a simulated detector. It holds after Complete.
+func (c Config) Pattern() (*pattern.Pattern, error) {
 	if !c.Generated() || c.Simulated() {
 		return nil, nil
 	}
@@ -143,8 +143,8 @@ func (c Config) Carriers() transport.CarrierChoice {
 // LocalCarrier is the name of the carrier between processes of one host.
 var LocalCarrier = transport.CarrierLocal.String()
 
-// Between is the carrier between hosts where links go by where the peer is, else "". It holds after Complete.
-func (c Config) Between() string {
+// RemoteCarrier is the carrier between hosts where links go by where the peer is, else "". It holds after Complete.
+func (c Config) RemoteCarrier() string {
 	by := c.Carriers()
 	if by.Carrier != transport.CarrierAuto {
 		return ""

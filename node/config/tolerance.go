@@ -33,7 +33,7 @@ func ParseTolerance(text string) (t Tolerance, err error) {
 	return t, nil
 }
 
-// Bears says whether it is tolerated that so many fragments of a source are missing, of so many.
-func (t Tolerance) Bears(missing, of uint64) bool {
+// Tolerates says whether it is tolerated that so many fragments of a source are missing, of so many.
+func (t Tolerance) Tolerates(missing, of uint64) bool {
 	return missing <= t.Count || float64(missing)*100 <= t.Share*float64(of)
 }

@@ -9,7 +9,7 @@ import (
 func TestTolerance(t *testing.T) {
 	for text, c := range map[string]struct {
 		missing, of uint64
-		bears       bool
+		tolerated   bool
 	}{
 		"":        {1, 1000, false},
 		"0":       {1, 1000, false},
@@ -22,7 +22,7 @@ func TestTolerance(t *testing.T) {
 		"1e-300%": {1, 1 << 63, false},
 	} {
 		tolerance, err := ParseTolerance(text)
-		if err != nil || tolerance.Bears(c.missing, c.of) != c.bears || !tolerance.Bears(0, 0) {
+		if err != nil || tolerance.Tolerates(c.missing, c.of) != c.tolerated || !tolerance.Tolerates(0, 0) {
 			t.Errorf("%q: %+v, %v: %d of %d", text, tolerance, err, c.missing, c.of)
 		}
 	}

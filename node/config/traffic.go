@@ -15,13 +15,13 @@ const (
 	// maxSlack is the most phases that a unit may be ahead: more than anybody could want, and few enough to keep an
 	// epoch of the barrier for each.
 	maxSlack = 16
-	// fittedSlack is what the way between the nodes makes best: on a network, where units ahead of others meet them at a
+	// autoSlack is what the way between the nodes makes best: on a network, where units ahead of others meet them at a
 	// port, none.
-	fittedSlack = -1
+	autoSlack = -1
 )
 
-// Silent is a seat of the shift without a node.
-const Silent = -1
+// DummySeat is a seat of the shift without a node.
+const DummySeat = -1
 
 // Phases says what ends the phases: a barrier, count, or that time. It holds after Complete.
 func (c Config) Phases() (end string, length time.Duration) {
@@ -65,10 +65,10 @@ func (c *Config) resolveTraffic(p *problems) {
 	c.checkSeats(p)
 }
 
-// seat is the rank that an entry of Seats names, or Silent.
-func seat(s string) (rank int, ok bool) {
+// parseSeat is the rank that an entry of Seats names, or Silent.
+func parseSeat(s string) (rank int, ok bool) {
 	if s = strings.TrimSpace(s); s == "-" {
-		return Silent, true
+		return DummySeat, true
 	}
 	rank, err := strconv.Atoi(s)
 	return rank, err == nil && rank >= 0
@@ -78,12 +78,12 @@ func seat(s string) (rank int, ok bool) {
 func (c *Config) checkSeats(p *problems) {
 	seen := make(map[int]bool)
 	for i, s := range strings.Split(c.Seats, ",") {
-		rank, ok := seat(s)
+		rank, ok := parseSeat(s)
 		switch {
 		case !ok:
 			p.add("seats", "%q, the entry number %d, is neither a rank nor - for a dummy", strings.TrimSpace(s), i+1)
 			return
-		case rank == Silent:
+		case rank == DummySeat:
 			continue
 		case rank >= c.Nodes:
 			p.add("seats", "there is no rank %d among %d nodes", rank, c.Nodes)
@@ -102,15 +102,15 @@ func (c *Config) checkSeats(p *problems) {
 	}
 }
 
-// Seating is the rank at each seat of the shift, or Silent. It is nil where no seats are given: units then sit in the
+// SeatRanks is the rank at each seat of the shift, or Silent. It is nil where no seats are given: units then sit in the
 // order of their indices. It holds after Complete.
-func (c Config) Seating() []int {
+func (c Config) SeatRanks() []int {
 	if c.Seats == "" {
 		return nil
 	}
 	var ranks []int
 	for s := range strings.SplitSeq(c.Seats, ",") {
-		rank, _ := seat(s) // each was checked
+		rank, _ := parseSeat(s) // each was checked
 		ranks = append(ranks, rank)
 	}
 	return ranks
@@ -123,26 +123,26 @@ func (c *Config) resolveSlack(p *problems) {
 	switch {
 	case c.PhaseSlack > 0 && !held:
 		p.add("phase-slack", "no barrier holds the phases: leave it out")
-	case c.PhaseSlack == fittedSlack:
+	case c.PhaseSlack == autoSlack:
 		c.PhaseSlack = 0
 		if held && (c.OneHost || c.Carriers().Carrier == transport.CarrierLocal) {
-			c.PhaseSlack = min(c.mostAhead(), maxSlack)
+			c.PhaseSlack = min(c.maxUsefulSlack(), maxSlack)
 		}
 	}
 }
 
-// mostAhead is the most slack that counts, one less than a round has phases: how many cycles the next round is of is
+// maxUsefulSlack is the most slack that counts, one less than a round has phases: how many cycles the next round is of is
 // agreed in an epoch of the present one.
-func (c Config) mostAhead() int {
+func (c Config) maxUsefulSlack() int {
 	phases := readoutunit.Phases(c.RUs, c.BUs)
-	if ranks := c.Seating(); ranks != nil {
+	if ranks := c.SeatRanks(); ranks != nil {
 		phases = len(ranks)
 	}
 	return max(0, phases-1)
 }
 
 // Slack is how many phases a readout unit may be ahead of the slowest one. It holds after Complete.
-func (c Config) Slack() int { return min(c.PhaseSlack, c.mostAhead()) }
+func (c Config) Slack() int { return min(c.PhaseSlack, c.maxUsefulSlack()) }
 
 // Phased says whether phases wait for one another by a barrier.
 func (c Config) Phased() bool { return c.Barrier() != barrier.None && c.RUs > 1 }

@@ -38,7 +38,7 @@ func (k CauseKind) String() string {
 type Cause struct {
 	Kind      CauseKind
 	Component string // whose fault it is: the name of a node or a unit
-	Part      string // of the component that failed, a stable word; empty: not told
+	Subsystem string // of the component that failed, a stable word; empty: not told
 	Trouble   string // which kind of trouble that has, one of the words of this package; empty: no kind is known
 	What      string // what happened: "builder unit 2 is gone"
 	Evidence  string // how that is known: "no echo for 3s, 14 writes open"

@@ -31,20 +31,20 @@ func (m *model) feed(t *rapid.T, in input) {
 	published := uint64(0)
 	for _, a := range actions {
 		switch a.Kind {
-		case disarm:
+		case actionDisarm:
 			m.armed = false
-		case arm:
+		case actionArm:
 			if m.armed {
 				t.Fatalf("«%v» in %s arms a second timer", in, before.State)
 			}
 			m.armed, m.seq, m.at = true, a.Seq, m.now+a.After
-		case publish:
+		case actionPublish:
 			published++
-		case do:
+		case actionDo:
 			if a.Seq != next.Seq || a.Command != next.Command {
 				t.Fatalf("%v in %+v", a, next)
 			}
-		case abandon:
+		case actionAbandon:
 			if a.From != before.State || a.Why.IsZero() {
 				t.Fatalf("%v for %+v", a, before)
 			}
@@ -63,7 +63,7 @@ func (m *model) check(t *rapid.T, before State, in input) {
 	if s.State.InBetween() != m.armed || m.armed && m.seq != s.Seq {
 		t.Fatalf("after «%v» in %s, timer %v for #%d: the machine is stuck or disturbed", in, s.State, m.armed, m.seq)
 	}
-	row, _ := of(s.Command)
+	row, _ := transitionOf(s.Command)
 	if s.State.InBetween() != (s.Command != 0) || s.Command != 0 && row.Via != s.State {
 		t.Fatalf("command %s is under way in %s", s.Command, s.State)
 	}
@@ -79,7 +79,7 @@ func (m *model) check(t *rapid.T, before State, in input) {
 			before == Resetting && s.State != NotReady && s.State != Error:
 			t.Fatalf("%s led to %s by «%v»", before, s.State, in)
 		case s.State == Stopping || s.State == Resetting:
-			m.finish = m.now + m.machine.Timeouts.Of(s.Command)
+			m.finish = m.now + m.machine.Timeouts.ForCommand(s.Command)
 		}
 	}
 	if (s.State == Stopping || s.State == Resetting) && m.now > m.finish {
@@ -93,7 +93,7 @@ func (m *model) pass(t *rapid.T, d time.Duration) {
 	for m.armed && m.at <= end {
 		m.now = m.at
 		m.armed = false
-		m.feed(t, timeout(m.seq))
+		m.feed(t, timeoutInput(m.seq))
 	}
 	m.now = end
 }
@@ -102,10 +102,10 @@ func drawInput(t *rapid.T, s Status) input {
 	why := Cause{What: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "what")}
 	seq := s.Seq - rapid.SampledFrom([]uint64{0, 0, 0, 1}).Draw(t, "stale")
 	return rapid.SampledFrom([]input{
-		give(rapid.SampledFrom(Commands()).Draw(t, "command")),
-		give(rapid.SampledFrom(Allowed(s.State)).Draw(t, "allowed")),
-		workDone(seq), workDone(seq), workFailed(seq, why), timeout(s.Seq - 1), broken(why),
-		degraded(why), restored(), included(true), included(false),
+		commandInput(rapid.SampledFrom(Commands()).Draw(t, "command")),
+		commandInput(rapid.SampledFrom(Allowed(s.State)).Draw(t, "allowed")),
+		doneInput(seq), doneInput(seq), failedInput(seq, why), timeoutInput(s.Seq - 1), faultInput(why),
+		degradeInput(why), restoreInput(), includeInput(true), includeInput(false),
 	}).Draw(t, "input")
 }
 
@@ -136,8 +136,8 @@ func TestNeverStuck(t *testing.T) {
 			if steps > len(home) {
 				rt.Fatalf("no way home from %s", m.status.State)
 			}
-			m.feed(rt, give(home[m.status.State]))
-			m.feed(rt, workDone(m.status.Seq))
+			m.feed(rt, commandInput(home[m.status.State]))
+			m.feed(rt, doneInput(m.status.Seq))
 		}
 	})
 }

@@ -13,7 +13,7 @@ import (
 // which it does when the transition is interrupted, fails or runs out of time;
 // context.Cause says why. It ends as well when Work has returned: what goes on
 // in Running must not hang on it. An error that is, or wraps, a Cause is kept as
-// it is. What takes long says with ContextMoved that it moves, and is not cut
+// it is. What takes long says with ReportProgress that it moves, and is not cut
 // while it does.
 type Work func(ctx context.Context) error
 
@@ -52,17 +52,17 @@ type Runner struct {
 	root      context.Context // parent of every work's context
 	cancel    context.CancelCauseFunc
 
-	mu       sync.Mutex
-	status   Status                  // guarded by mu
-	since    time.Time               // guarded by mu; it is in that state
-	timer    *time.Timer             // guarded by mu
-	giveUp   context.CancelCauseFunc // guarded by mu; ends the context of the work begun last
-	tail     <-chan struct{}         // guarded by mu; closed when all functions begun have returned
-	busy     Command                 // guarded by mu; whose function is running
-	watchers map[chan Status]bool    // guarded by mu
-	waiters  map[*waiter]bool        // guarded by mu
-	closed   bool                    // guarded by mu
-	stats    Stats                   // guarded by mu
+	mu         sync.Mutex
+	status     Status                  // guarded by mu
+	since      time.Time               // guarded by mu; it is in that state
+	timer      *time.Timer             // guarded by mu
+	cancelWork context.CancelCauseFunc // guarded by mu; ends the context of the work begun last
+	tail       <-chan struct{}         // guarded by mu; closed when all functions begun have returned
+	busy       Command                 // guarded by mu; whose function is running
+	watchers   map[chan Status]bool    // guarded by mu
+	waiters    map[*waiter]bool        // guarded by mu
+	closed     bool                    // guarded by mu
+	stats      Stats                   // guarded by mu
 }
 
 // waiter is a call of Command that waits for the end of transition seq.
@@ -82,16 +82,16 @@ func New(name string, actions Actions, opts Options) *Runner {
 	idle := make(chan struct{})
 	close(idle)
 	return &Runner{
-		machine:   machine{Component: name, Timeouts: opts.Timeouts},
-		actions:   actions,
-		abandon:   opts.Abandon,
-		closeWait: opts.CloseWait,
-		root:      root,
-		cancel:    cancel,
-		giveUp:    func(error) {},
-		tail:      idle,
-		watchers:  make(map[chan Status]bool),
-		waiters:   make(map[*waiter]bool),
+		machine:    machine{Component: name, Timeouts: opts.Timeouts},
+		actions:    actions,
+		abandon:    opts.Abandon,
+		closeWait:  opts.CloseWait,
+		root:       root,
+		cancel:     cancel,
+		cancelWork: func(error) {},
+		tail:       idle,
+		watchers:   make(map[chan Status]bool),
+		waiters:    make(map[*waiter]bool),
 	}
 }
 
@@ -121,7 +121,7 @@ func (r *Runner) Stats() Stats {
 func (r *Runner) Submit(c Command) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.feed(give(c))
+	return r.applyLocked(commandInput(c))
 }
 
 // Command gives a command and waits until its target state is reached; nil also
@@ -131,7 +131,7 @@ func (r *Runner) Submit(c Command) error {
 // went into Error; the context's, and then the transition goes on.
 func (r *Runner) Command(ctx context.Context, c Command) error {
 	r.mu.Lock()
-	if err := r.feed(give(c)); err != nil {
+	if err := r.applyLocked(commandInput(c)); err != nil {
 		r.mu.Unlock()
 		return err
 	}
@@ -173,25 +173,25 @@ func (r *Runner) Adopt(s State) error {
 }
 
 // Fail reports that something broke: the component goes into Error.
-func (r *Runner) Fail(why Cause) error { return r.tell(broken(why)) }
+func (r *Runner) Fail(why Cause) error { return r.apply(faultInput(why)) }
 
 // Degrade sets the flag DEGRADED with its reason.
-func (r *Runner) Degrade(why Cause) error { return r.tell(degraded(why)) }
+func (r *Runner) Degrade(why Cause) error { return r.apply(degradeInput(why)) }
 
 // Restore clears the flag DEGRADED.
-func (r *Runner) Restore() error { return r.tell(restored()) }
+func (r *Runner) Restore() error { return r.apply(restoreInput()) }
 
-// include sets or clears the flag included.
-func (r *Runner) include(in bool) error { return r.tell(included(in)) }
+// setIncluded sets or clears the flag included.
+func (r *Runner) setIncluded(in bool) error { return r.apply(includeInput(in)) }
 
-func (r *Runner) tell(in input) error {
+func (r *Runner) apply(in input) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.feed(in)
+	return r.applyLocked(in)
 }
 
-// feed takes one input. The caller holds mu.
-func (r *Runner) feed(in input) error {
+// applyLocked takes one input. The caller holds mu.
+func (r *Runner) applyLocked(in input) error {
 	if r.closed {
 		return ErrClosed
 	}
@@ -210,57 +210,57 @@ func (r *Runner) feed(in input) error {
 	}
 	r.status = next
 	for _, a := range actions {
-		r.carryOut(a)
+		r.execute(a)
 	}
-	r.answer()
+	r.finishWaiters()
 	return nil
 }
 
-// carryOut does one action. The caller holds mu.
-func (r *Runner) carryOut(a action) {
+// execute does one action. The caller holds mu.
+func (r *Runner) execute(a action) {
 	switch a.Kind {
-	case disarm:
+	case actionDisarm:
 		r.timer.Stop()
-	case arm:
-		r.arm(a.After, a.Seq)
-	case abandon:
-		r.giveUp(a.Why)
-		r.rest(a.From, a.Why)
-	case do:
-		r.giveUp(&SupersededError{Component: r.machine.Component, Command: r.busy, By: a.Command})
-		r.do(a.Command, a.Seq)
-	case publish:
+	case actionArm:
+		r.armTimer(a.After, a.Seq)
+	case actionAbandon:
+		r.cancelWork(a.Why)
+		r.callAbandon(a.From, a.Why)
+	case actionDo:
+		r.cancelWork(&SupersededError{Component: r.machine.Component, Command: r.busy, By: a.Command})
+		r.runCommand(a.Command, a.Seq)
+	case actionPublish:
 		r.publish()
 	}
 }
 
-// arm sets the timer of a transition. The caller holds mu.
-func (r *Runner) arm(after time.Duration, seq uint64) {
+// armTimer sets the timer of a transition. The caller holds mu.
+func (r *Runner) armTimer(after time.Duration, seq uint64) {
 	var armed *time.Timer
 	armed = time.AfterFunc(after, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.timer == armed { // else something has moved as it struck
-			_ = r.feed(timeout(seq))
+			_ = r.applyLocked(timeoutInput(seq))
 		}
 	})
 	r.timer = armed
 }
 
-// movedKey is the key of the function, among a work's values, that says that it has moved.
-type movedKey struct{}
+// progressKey is the key of the function, among a work's values, that says that it has moved.
+type progressKey struct{}
 
-// ContextMoved tells the machine that the work which was given ctx has made progress: its
+// ReportProgress tells the machine that the work which was given ctx has made progress: its
 // time begins anew. Elsewhere, and when the transition is over, it does nothing.
-func ContextMoved(ctx context.Context) {
-	if moved, ok := ctx.Value(movedKey{}).(func()); ok {
+func ReportProgress(ctx context.Context) {
+	if moved, ok := ctx.Value(progressKey{}).(func()); ok {
 		moved()
 	}
 }
 
-// rest calls the function Abandon now, beside whatever is running; what is begun
+// callAbandon calls the function Abandon now, beside whatever is running; what is begun
 // later waits for both.
-func (r *Runner) rest(from State, why Cause) {
+func (r *Runner) callAbandon(from State, why Cause) {
 	if r.abandon == nil {
 		return
 	}
@@ -273,11 +273,11 @@ func (r *Runner) rest(from State, why Cause) {
 	}()
 }
 
-// do runs the function of a command when those before it have returned.
-func (r *Runner) do(c Command, seq uint64) {
+// runCommand runs the function of a command when those before it have returned.
+func (r *Runner) runCommand(c Command, seq uint64) {
 	ctx, giveUp := context.WithCancelCause(r.root)
-	r.giveUp = giveUp
-	ctx = context.WithValue(ctx, movedKey{}, func() { _ = r.tell(workMoved(seq)) })
+	r.cancelWork = giveUp
+	ctx = context.WithValue(ctx, progressKey{}, func() { _ = r.apply(movedInput(seq)) })
 	before, done := r.tail, make(chan struct{})
 	r.tail = done
 	go func() {
@@ -289,11 +289,11 @@ func (r *Runner) do(c Command, seq uint64) {
 		if ctx.Err() != nil {
 			return // given up before it began: the machine is past it already
 		}
-		if err := protect(ctx, r.actions[c]); err != nil {
-			_ = r.tell(workFailed(seq, causeOf(c, err)))
+		if err := runProtected(ctx, r.actions[c]); err != nil {
+			_ = r.apply(failedInput(seq, causeOf(c, err)))
 			return
 		}
-		_ = r.tell(workDone(seq))
+		_ = r.apply(doneInput(seq))
 	}()
 }
 
@@ -303,8 +303,8 @@ func (r *Runner) setBusy(c Command) {
 	r.mu.Unlock()
 }
 
-// protect runs work and turns a panic into a Cause.
-func protect(ctx context.Context, work Work) (err error) {
+// runProtected runs work and turns a panic into a Cause.
+func runProtected(ctx context.Context, work Work) (err error) {
 	if work == nil {
 		return nil
 	}
@@ -325,8 +325,8 @@ func causeOf(c Command, err error) Cause {
 	return Cause{Kind: CauseFailed, What: c.String() + " failed", Evidence: err.Error()}
 }
 
-// answer ends the waits that are over. The caller holds mu.
-func (r *Runner) answer() {
+// finishWaiters ends the waits that are over. The caller holds mu.
+func (r *Runner) finishWaiters() {
 	for w := range r.waiters {
 		var err error
 		switch {
@@ -365,12 +365,12 @@ func (r *Runner) Close() error {
 	tail := r.tail
 	r.mu.Unlock()
 
-	patience := time.NewTimer(r.closeWait)
-	defer patience.Stop()
+	timer := time.NewTimer(r.closeWait)
+	defer timer.Stop()
 	select {
 	case <-tail:
 		return nil
-	case <-patience.C:
+	case <-timer.C:
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return &stuckError{Component: r.machine.Component, Command: r.busy}

@@ -45,7 +45,7 @@ func TestRunnerWholeLife(t *testing.T) {
 	}
 	r := New("bu1", actions, Options{})
 	must(t, r, Load, Configure, Start, Start, Pause, Resume, Stop, Reset, Unload)
-	if err := r.include(true); err != nil {
+	if err := r.setIncluded(true); err != nil {
 		t.Error(err)
 	}
 	closed(t, r)
@@ -73,15 +73,15 @@ func TestRunnerRefuses(t *testing.T) {
 	closed(t, r)
 }
 
-// untilGivenUp returns when its context ends, with the reason.
-func untilGivenUp(ctx context.Context) error {
+// untilCanceled returns when its context ends, with the reason.
+func untilCanceled(ctx context.Context) error {
 	<-ctx.Done() // bounded by the machine, or by the bubble
 	return context.Cause(ctx)
 }
 
 func TestRunnerTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := New("ru2", Actions{Configure: untilGivenUp}, Options{})
+		r := New("ru2", Actions{Configure: untilCanceled}, Options{})
 		must(t, r, Load)
 		start := time.Now()
 		err := r.Command(t.Context(), Configure)
@@ -112,10 +112,10 @@ func TestRunnerWaitsWhileItMoves(t *testing.T) {
 				r := New("bu1", Actions{Stop: func(ctx context.Context) error {
 					for range tc.moves {
 						time.Sleep(time.Second)
-						ContextMoved(ctx)
+						ReportProgress(ctx)
 					}
 					if tc.forced {
-						return untilGivenUp(ctx)
+						return untilCanceled(ctx)
 					}
 					return nil
 				}}, Options{})
@@ -125,7 +125,7 @@ func TestRunnerWaitsWhileItMoves(t *testing.T) {
 				if took := time.Since(began); took != tc.takes || r.Status().Forced.IsZero() == tc.forced {
 					t.Errorf("it took %v, not %v; by force: %v", took, tc.takes, r.Status().Forced)
 				}
-				ContextMoved(t.Context()) // no work: nothing happens
+				ReportProgress(t.Context()) // no work: nothing happens
 				closed(t, r)
 			})
 		})
@@ -137,7 +137,7 @@ func TestRunnerTimeoutThenRecover(t *testing.T) {
 		tries := 0
 		r := New("ru2", Actions{Configure: func(ctx context.Context) error {
 			if tries++; tries == 1 {
-				return untilGivenUp(ctx)
+				return untilCanceled(ctx)
 			}
 			return nil
 		}}, Options{Timeouts: Timeouts{Configure: time.Second}})
@@ -306,7 +306,7 @@ func TestCommandStopsWaiting(t *testing.T) {
 			t.Error(err)
 		}
 		time.AfterFunc(time.Second, func() {
-			if err := r.include(true); err != nil { // a flag does not end the wait
+			if err := r.setIncluded(true); err != nil { // a flag does not end the wait
 				t.Error(err)
 			}
 			time.Sleep(time.Second)
@@ -322,14 +322,14 @@ func TestCommandStopsWaiting(t *testing.T) {
 
 func TestClosedRunner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := New("bu1", Actions{Load: untilGivenUp}, Options{})
+		r := New("bu1", Actions{Load: untilCanceled}, Options{})
 		waiting := make(chan error)
 		go func() { waiting <- r.Command(t.Context(), Load) }()
 		synctest.Wait()
 		closed(t, r)
 		closed(t, r)
 		for _, err := range []error{
-			<-waiting, r.Submit(Load), r.Command(t.Context(), Load), r.Fail(Cause{}), r.include(true), r.Restore(),
+			<-waiting, r.Submit(Load), r.Command(t.Context(), Load), r.Fail(Cause{}), r.setIncluded(true), r.Restore(),
 		} {
 			if !errors.Is(err, ErrClosed) {
 				t.Error(err)

@@ -24,7 +24,7 @@ type inputKind uint8
 
 // The kinds of input.
 const (
-	inputGive inputKind = 1 + iota
+	inputCommand inputKind = 1 + iota
 	inputDone
 	inputFailed
 	inputTimeout
@@ -37,7 +37,7 @@ const (
 )
 
 // input is something that happens to a component. Make it with give,
-// workDone, workFailed, timeout, workMoved, broken, degraded, restored, included.
+// doneInput, failedInput, timeout, movedInput, broken, degraded, restored, included.
 type input struct {
 	kind    inputKind
 	command Command
@@ -45,33 +45,33 @@ type input struct {
 	cause   Cause
 }
 
-// give is a command of the run control.
-func give(c Command) input { return input{kind: inputGive, command: c} }
+// commandInput is a command of the run control.
+func commandInput(c Command) input { return input{kind: inputCommand, command: c} }
 
-// workDone says that the work of transition seq is done.
-func workDone(seq uint64) input { return input{kind: inputDone, seq: seq} }
+// doneInput says that the work of transition seq is done.
+func doneInput(seq uint64) input { return input{kind: inputDone, seq: seq} }
 
-// workFailed says that the work of transition seq failed.
-func workFailed(seq uint64, why Cause) input { return input{kind: inputFailed, seq: seq, cause: why} }
+// failedInput says that the work of transition seq failed.
+func failedInput(seq uint64, why Cause) input { return input{kind: inputFailed, seq: seq, cause: why} }
 
-// timeout says that the time armed for transition seq is over.
-func timeout(seq uint64) input { return input{kind: inputTimeout, seq: seq} }
+// timeoutInput says that the time armed for transition seq is over.
+func timeoutInput(seq uint64) input { return input{kind: inputTimeout, seq: seq} }
 
-// workMoved says that the work of transition seq has made progress: its time begins
+// movedInput says that the work of transition seq has made progress: its time begins
 // anew, so the time-out strikes a transition in which nothing moves for so long.
-func workMoved(seq uint64) input { return input{kind: inputMoved, seq: seq} }
+func movedInput(seq uint64) input { return input{kind: inputMoved, seq: seq} }
 
-// broken says that something broke, whatever the component was doing.
-func broken(why Cause) input { return input{kind: inputFault, cause: why} }
+// faultInput says that something broke, whatever the component was doing.
+func faultInput(why Cause) input { return input{kind: inputFault, cause: why} }
 
-// degraded says that the component goes on with less than it should have.
-func degraded(why Cause) input { return input{kind: inputDegrade, cause: why} }
+// degradeInput says that the component goes on with less than it should have.
+func degradeInput(why Cause) input { return input{kind: inputDegrade, cause: why} }
 
-// restored says that the component has again what it should have.
-func restored() input { return input{kind: inputRestore} }
+// restoreInput says that the component has again what it should have.
+func restoreInput() input { return input{kind: inputRestore} }
 
-// included says whether the component takes part in the partition.
-func included(in bool) input {
+// includeInput says whether the component takes part in the partition.
+func includeInput(in bool) input {
 	if in {
 		return input{kind: inputInclude}
 	}
@@ -81,7 +81,7 @@ func included(in bool) input {
 // String is the input as a transcript shows it.
 func (in input) String() string {
 	switch in.kind {
-	case inputGive:
+	case inputCommand:
 		return in.command.String()
 	case inputDone:
 		return fmt.Sprintf("done #%d", in.seq)
@@ -109,18 +109,18 @@ func (in input) String() string {
 type actionKind uint8
 
 const (
-	// disarm the timer.
-	disarm actionKind = 1 + iota
-	// abandon what the component was doing in state From: give up the work under
+	// actionDisarm the timer.
+	actionDisarm actionKind = 1 + iota
+	// actionAbandon what the component was doing in state From: give up the work under
 	// way and put everything to rest at once. It is never answered.
-	abandon
-	// do the work of Command, having given up the work under way if there is one;
-	// answer with workDone or workFailed of Seq.
-	do
-	// arm the timer: after After, feed Timeout(Seq).
-	arm
-	// publish the new status.
-	publish
+	actionAbandon
+	// actionDo the work of Command, having given up the work under way if there is one;
+	// answer with doneInput or failedInput of Seq.
+	actionDo
+	// actionArm the timer: after After, feed Timeout(Seq).
+	actionArm
+	// actionPublish the new status.
+	actionPublish
 )
 
 // action is something the shell has to carry out.
@@ -136,15 +136,15 @@ type action struct {
 // String is the action as a transcript shows it.
 func (a action) String() string {
 	switch a.Kind {
-	case disarm:
+	case actionDisarm:
 		return "disarm"
-	case abandon:
+	case actionAbandon:
 		return fmt.Sprintf("abandon %s", a.From)
-	case do:
+	case actionDo:
 		return fmt.Sprintf("do %s #%d", a.Command, a.Seq)
-	case arm:
+	case actionArm:
 		return fmt.Sprintf("arm %v #%d", a.After, a.Seq)
-	case publish:
+	case actionPublish:
 		return "publish"
 	}
 	return "no action"
@@ -166,15 +166,15 @@ func step(s Status, in input) (Status, []action, error) {
 // of a transition that is over.
 func (m machine) step(s Status, in input) (Status, []action, error) {
 	switch in.kind {
-	case inputGive:
+	case inputCommand:
 		return m.command(s, in.command)
 	case inputDone, inputFailed, inputTimeout, inputMoved:
-		t, ok := from(s.State)
+		t, ok := transitionVia(s.State)
 		if !ok || in.seq != s.Seq {
 			return s, nil, &staleError{State: s.State, Input: in, Seq: s.Seq}
 		}
 		if in.kind == inputMoved {
-			return s, []action{{Kind: disarm}, {Kind: arm, Seq: s.Seq, After: m.Timeouts.Of(t.Command)}}, nil
+			return s, []action{{Kind: actionDisarm}, {Kind: actionArm, Seq: s.Seq, After: m.Timeouts.ForCommand(t.Command)}}, nil
 		}
 		next, actions := m.finish(s, t, in)
 		return next, actions, nil
@@ -200,37 +200,37 @@ func (m machine) command(s Status, c Command) (Status, []action, error) {
 		}
 	case Begun:
 	}
-	t, _ := of(c)
+	t, _ := transitionOf(c)
 	var actions []action
 	if s.State.InBetween() {
-		actions = append(actions, action{Kind: disarm})
+		actions = append(actions, action{Kind: actionDisarm})
 	}
 	s.State, s.Command = t.Via, c
 	s.Seq++
 	s.Change++
 	s.Forced = Cause{}
 	return s, append(actions,
-		action{Kind: do, Command: c, Seq: s.Seq},
-		action{Kind: arm, Seq: s.Seq, After: m.Timeouts.Of(c)},
-		action{Kind: publish}), nil
+		action{Kind: actionDo, Command: c, Seq: s.Seq},
+		action{Kind: actionArm, Seq: s.Seq, After: m.Timeouts.ForCommand(c)},
+		action{Kind: actionPublish}), nil
 }
 
 // finish ends the transition t that is under way.
 func (m machine) finish(s Status, t Transition, in input) (Status, []action) {
 	switch in.kind {
 	case inputDone:
-		return m.reach(s, t), []action{{Kind: disarm}, {Kind: publish}}
+		return m.reach(s, t), []action{{Kind: actionDisarm}, {Kind: actionPublish}}
 	case inputFailed:
 		return m.fault(s, in.cause)
 	}
 	why := Cause{
 		Kind: CauseTimeout, What: fmt.Sprintf("%s did not end in time", t.Command),
-		Evidence: fmt.Sprintf("its time-out is %v", m.Timeouts.Of(t.Command)),
+		Evidence: fmt.Sprintf("its time-out is %v", m.Timeouts.ForCommand(t.Command)),
 	}.complete(m.Component, s.State)
 	if !t.Forced {
 		return m.fault(s, why)
 	}
-	actions := []action{{Kind: disarm}, {Kind: abandon, From: s.State, Why: why}, {Kind: publish}}
+	actions := []action{{Kind: actionDisarm}, {Kind: actionAbandon, From: s.State, Why: why}, {Kind: actionPublish}}
 	s = m.reach(s, t)
 	s.Forced = why
 	return s, actions
@@ -256,14 +256,14 @@ func (m machine) fault(s Status, why Cause) (Status, []action) {
 	s.Faults++
 	s.Change++
 	if s.State == Error {
-		return s, []action{{Kind: publish}}
+		return s, []action{{Kind: actionPublish}}
 	}
 	var actions []action
 	if s.State.InBetween() {
-		actions = append(actions, action{Kind: disarm})
+		actions = append(actions, action{Kind: actionDisarm})
 	}
 	why = why.complete(m.Component, s.State)
-	actions = append(actions, action{Kind: abandon, From: s.State, Why: why}, action{Kind: publish})
+	actions = append(actions, action{Kind: actionAbandon, From: s.State, Why: why}, action{Kind: actionPublish})
 	s.State, s.Command, s.Cause = Error, 0, why
 	return s, actions
 }
@@ -285,5 +285,5 @@ func (m machine) flag(s Status, in input) (Status, []action) {
 		return s, nil
 	}
 	s.Change++
-	return s, []action{{Kind: publish}}
+	return s, []action{{Kind: actionPublish}}
 }

@@ -38,7 +38,7 @@ func TestEveryStateTakesEveryCommand(t *testing.T) {
 	for state, want := range effects {
 		for i, c := range Commands() {
 			before := Status{State: state, Seq: 7}
-			after, actions, err := step(before, give(c))
+			after, actions, err := step(before, commandInput(c))
 			got := 'o'
 			var refused *PreconditionError
 			switch {
@@ -49,7 +49,7 @@ func TestEveryStateTakesEveryCommand(t *testing.T) {
 				}
 			case len(actions) > 0:
 				got = 'B'
-				if row, _ := of(c); after.State != row.Via || after.Command != c || after.Seq != 8 {
+				if row, _ := transitionOf(c); after.State != row.Via || after.Command != c || after.Seq != 8 {
 					t.Errorf("%s in %s begins %+v", c, state, after)
 				}
 			}
@@ -100,7 +100,7 @@ func TestTransitions(t *testing.T) {
 // TestAnyStateFails: a fault leads to Error from everywhere, with its cause.
 func TestAnyStateFails(t *testing.T) {
 	for _, s := range States() {
-		after, actions, err := step(Status{State: s}, broken(Cause{What: "fire"}))
+		after, actions, err := step(Status{State: s}, faultInput(Cause{What: "fire"}))
 		if err != nil || after.State != Error || after.Command != 0 || after.Faults != 1 {
 			t.Errorf("in %s: %+v, %v", s, after, err)
 		}
@@ -116,7 +116,7 @@ func TestAnyStateFails(t *testing.T) {
 		}); after.Cause != want {
 			t.Errorf("in %s: cause %+v", s, after.Cause)
 		}
-		if !slices.ContainsFunc(actions, func(a action) bool { return a.Kind == abandon && a.From == s }) {
+		if !slices.ContainsFunc(actions, func(a action) bool { return a.Kind == actionAbandon && a.From == s }) {
 			t.Errorf("in %s nothing is abandoned: %v", s, actions)
 		}
 	}
@@ -125,14 +125,14 @@ func TestAnyStateFails(t *testing.T) {
 // TestLoadForgetsFaults: the count is that of this life of the component.
 func TestLoadForgetsFaults(t *testing.T) {
 	s := Status{State: Ready}
-	for _, in := range []input{broken(Cause{}), broken(Cause{}), give(Recover), workDone(1), give(Unload), workDone(2)} {
+	for _, in := range []input{faultInput(Cause{}), faultInput(Cause{}), commandInput(Recover), doneInput(1), commandInput(Unload), doneInput(2)} {
 		s, _, _ = step(s, in)
 	}
 	if s.State != Offline || s.Faults != 2 {
 		t.Errorf("%+v", s)
 	}
-	s, _, _ = step(s, give(Load))
-	s, _, _ = step(s, workDone(3))
+	s, _, _ = step(s, commandInput(Load))
+	s, _, _ = step(s, doneInput(3))
 	if s.State != NotReady || s.Faults != 0 {
 		t.Errorf("loaded anew: %+v", s)
 	}
@@ -141,26 +141,26 @@ func TestLoadForgetsFaults(t *testing.T) {
 func TestOwnTimeouts(t *testing.T) {
 	m := machine{Component: "ru3", Timeouts: Timeouts{Stop: 1, Reset: -1}}
 	for _, c := range Commands() {
-		row, _ := of(c)
+		row, _ := transitionOf(c)
 		want := row.Timeout
 		if c == Stop {
 			want = 1
 		}
-		_, actions, _ := m.step(Status{State: row.From[0]}, give(c))
-		if !slices.ContainsFunc(actions, func(a action) bool { return a.Kind == arm && a.After == want }) {
+		_, actions, _ := m.step(Status{State: row.From[0]}, commandInput(c))
+		if !slices.ContainsFunc(actions, func(a action) bool { return a.Kind == actionArm && a.After == want }) {
 			t.Errorf("%s: %v, want %v", c, actions, want)
 		}
 	}
 }
 
 func TestTimeoutsAtLeast(t *testing.T) {
-	given := Timeouts{Stop: 7 * time.Minute}
+	timeouts := Timeouts{Stop: 7 * time.Minute}
 	for _, c := range Commands() {
-		row, _ := of(c)
-		if got := given.AtLeast(0).Of(c); got != given.Of(c) {
-			t.Errorf("%s has %v, and %v before", c, got, given.Of(c))
+		row, _ := transitionOf(c)
+		if got := timeouts.AtLeast(0).ForCommand(c); got != timeouts.ForCommand(c) {
+			t.Errorf("%s has %v, and %v before", c, got, timeouts.ForCommand(c))
 		}
-		if got, want := given.AtLeast(15*time.Second).Of(c), max(given.Of(c), 15*time.Second, row.Timeout); got != want {
+		if got, want := timeouts.AtLeast(15*time.Second).ForCommand(c), max(timeouts.ForCommand(c), 15*time.Second, row.Timeout); got != want {
 			t.Errorf("%s has %v, want %v", c, got, want)
 		}
 	}
@@ -170,7 +170,7 @@ func TestErrorsSpeak(t *testing.T) {
 	for want, err := range map[string]error{
 		"bu2 cannot pause in state Ready, it takes configure, start, stop, reset there": &PreconditionError{"bu2", Ready,
 			Pause, Allowed(Ready)},
-		"«done #3» is stale in state Ready, the last transition is #4":                &staleError{Ready, workDone(3), 4},
+		"«done #3» is stale in state Ready, the last transition is #4":                &staleError{Ready, doneInput(3), 4},
 		"bu2: start was interrupted by stop":                                          &SupersededError{"bu2", Start, Stop},
 		"bu2: the function for stop does not return, though its context has ended":    &stuckError{"bu2", Stop},
 		"bu2: the function for abandon does not return, though its context has ended": &stuckError{"bu2", 0},

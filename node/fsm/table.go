@@ -44,16 +44,16 @@ func Transitions() []Transition {
 	return list
 }
 
-// of returns the row of a command.
-func of(c Command) (Transition, bool) {
+// transitionOf returns the row of a command.
+func transitionOf(c Command) (Transition, bool) {
 	if c < Load || c >= numCommands {
 		return Transition{}, false
 	}
 	return transitions[c-Load], true
 }
 
-// from returns the row that leads through an in-between state.
-func from(via State) (Transition, bool) {
+// transitionVia returns the row that leads through an in-between state.
+func transitionVia(via State) (Transition, bool) {
 	for _, t := range transitions {
 		if t.Via == via {
 			return t, true
@@ -64,7 +64,7 @@ func from(via State) (Transition, bool) {
 
 // target is the stable state that a state is or leads to.
 func (s State) target() State {
-	if t, ok := from(s); ok {
+	if t, ok := transitionVia(s); ok {
 		return t.To
 	}
 	return s
@@ -84,7 +84,7 @@ const (
 
 // EffectOf returns what a command does in a state.
 func EffectOf(s State, c Command) Effect {
-	t, ok := of(c)
+	t, ok := transitionOf(c)
 	switch {
 	case !ok || s >= numStates:
 		return Refused
@@ -105,12 +105,12 @@ func Allowed(s State) []Command {
 // positive one, keeps the default of the table.
 type Timeouts map[Command]time.Duration
 
-// Of returns the time-out in effect for a command.
-func (t Timeouts) Of(c Command) time.Duration {
+// ForCommand returns the time-out in effect for a command.
+func (t Timeouts) ForCommand(c Command) time.Duration {
 	if d := t[c]; d > 0 {
 		return d
 	}
-	row, _ := of(c)
+	row, _ := transitionOf(c)
 	return row.Timeout
 }
 
@@ -118,7 +118,7 @@ func (t Timeouts) Of(c Command) time.Duration {
 func (t Timeouts) AtLeast(d time.Duration) Timeouts {
 	out := make(Timeouts, len(transitions))
 	for _, c := range Commands() {
-		out[c] = max(t.Of(c), d)
+		out[c] = max(t.ForCommand(c), d)
 	}
 	return out
 }
@@ -141,7 +141,7 @@ func (t Timeouts) Markdown() string {
 			then = row.To.String() + ", by force"
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %v | %s |\n",
-			row.Command, strings.Join(names, ", "), row.Via, row.To, t.Of(row.Command), then)
+			row.Command, strings.Join(names, ", "), row.Via, row.To, t.ForCommand(row.Command), then)
 	}
 	b.WriteString("\n| |")
 	for _, c := range Commands() {
@@ -151,17 +151,17 @@ func (t Timeouts) Markdown() string {
 	for _, s := range States() {
 		fmt.Fprintf(&b, "| %s |", s)
 		for _, c := range Commands() {
-			b.WriteString(" " + cell(s, c) + " |")
+			b.WriteString(" " + markdownCell(s, c) + " |")
 		}
 		b.WriteString("\n")
 	}
 	return b.String()
 }
 
-func cell(s State, c Command) string {
+func markdownCell(s State, c Command) string {
 	switch EffectOf(s, c) {
 	case Begun:
-		t, _ := of(c)
+		t, _ := transitionOf(c)
 		return "→ " + t.Via.String()
 	case Accepted:
 		return "ok"

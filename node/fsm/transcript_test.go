@@ -37,7 +37,7 @@ func playLine(t *testing.T, out *strings.Builder, s Status, line string) Status 
 			t.Fatal(err)
 		}
 		begun := Status{State: state, Seq: 1}
-		if row, ok := from(state); ok {
+		if row, ok := transitionVia(state); ok {
 			begun.Command = row.Command
 		}
 		return begun
@@ -73,7 +73,7 @@ func playLine(t *testing.T, out *strings.Builder, s Status, line string) Status 
 
 func parseInput(t *testing.T, s Status, line string) input {
 	if c, err := ParseCommand(line); err == nil {
-		return give(c)
+		return commandInput(c)
 	}
 	word, rest, _ := strings.Cut(line, " ")
 	why := Cause{What: rest}
@@ -85,21 +85,21 @@ func parseInput(t *testing.T, s Status, line string) input {
 	}
 	switch word {
 	case "done":
-		return workDone(seq)
+		return doneInput(seq)
 	case "timeout":
-		return timeout(seq)
+		return timeoutInput(seq)
 	case "moved":
-		return workMoved(seq)
+		return movedInput(seq)
 	case "failed":
-		return workFailed(seq, why)
+		return failedInput(seq, why)
 	case "fault":
-		return broken(why)
+		return faultInput(why)
 	case "degraded":
-		return degraded(why)
+		return degradeInput(why)
 	case "restored":
-		return restored()
+		return restoreInput()
 	case "included", "excluded":
-		return included(word == "included")
+		return includeInput(word == "included")
 	}
 	t.Fatalf("unknown input %q", line)
 	return input{}

@@ -12,15 +12,15 @@ import (
 // it. 0 if that cannot be found out.
 func Memory() int64 {
 	most := total("/proc/meminfo")
-	own, _ := os.ReadFile("/proc/self/cgroup")
-	return least(most, groupLimits(string(own), "memory", "memory.max", "memory.limit_in_bytes"))
+	cgroups, _ := os.ReadFile("/proc/self/cgroup")
+	return least(most, groupLimits(string(cgroups), "memory", "memory.max", "memory.limit_in_bytes"))
 }
 
 // Tasks is how many processes and threads there may be on this machine: what the kernel has numbers for, or less where
 // a control group limits it. 0 if that cannot be found out.
 func Tasks() int64 {
-	own, _ := os.ReadFile("/proc/self/cgroup")
-	files := groupLimits(string(own), "pids", "pids.max", "pids.max")
+	cgroups, _ := os.ReadFile("/proc/self/cgroup")
+	files := groupLimits(string(cgroups), "pids", "pids.max", "pids.max")
 	return least(number("/proc/sys/kernel/threads-max"), append(files, "/proc/sys/kernel/pid_max"))
 }
 
@@ -53,23 +53,23 @@ func total(meminfo string) int64 {
 // groupLimits names the files that hold the limits of the control groups that a process is in, those above them
 // included, given its /proc/self/cgroup, a controller, and the file's name in the second and the first version. In a
 // container its own group is the root of what it sees.
-func groupLimits(own, controller, second, first string) []string {
+func groupLimits(cgroups, controller, second, first string) []string {
 	var out []string
-	for line := range strings.Lines(own) {
-		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(parts) != 3 {
+	for line := range strings.Lines(cgroups) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(fields) != 3 {
 			continue
 		}
 		var root, file string
 		switch {
-		case parts[1] == "": // the second version has one tree, without a controller's name
+		case fields[1] == "": // the second version has one tree, without a controller's name
 			root, file = "/sys/fs/cgroup", second
-		case strings.Contains(","+parts[1]+",", ","+controller+","):
+		case strings.Contains(","+fields[1]+",", ","+controller+","):
 			root, file = "/sys/fs/cgroup/"+controller, first
 		default:
 			continue
 		}
-		for dir := filepath.Join("/", parts[2]); ; dir = filepath.Dir(dir) {
+		for dir := filepath.Join("/", fields[2]); ; dir = filepath.Dir(dir) {
 			out = append(out, filepath.Join(root, dir, file))
 			if dir == "/" {
 				break

@@ -6,7 +6,7 @@ import (
 )
 
 func TestGroupLimits(t *testing.T) {
-	for own, want := range map[string][]string{
+	for cgroups, want := range map[string][]string{
 		"":       nil,
 		"0::/\n": {"/sys/fs/cgroup/memory.max"},
 		"0::/system.slice/ringlet.service\n": {
@@ -17,8 +17,8 @@ func TestGroupLimits(t *testing.T) {
 			"/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.limit_in_bytes",
 		},
 	} {
-		if got := groupLimits(own, "memory", "memory.max", "memory.limit_in_bytes"); !slices.Equal(got, want) {
-			t.Errorf("%q: %v, not %v", own, got, want)
+		if got := groupLimits(cgroups, "memory", "memory.max", "memory.limit_in_bytes"); !slices.Equal(got, want) {
+			t.Errorf("%q: %v, not %v", cgroups, got, want)
 		}
 	}
 }

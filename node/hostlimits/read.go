@@ -22,7 +22,7 @@ func Read(host string) Snapshot {
 		Memlock:   memlock(),
 		Load:      load(),
 	}
-	s.Interface, s.MTU = Facing(net.ParseIP(host))
+	s.Interface, s.MTU = InterfaceOf(net.ParseIP(host))
 	s.GSO, s.GRO = offloads()
 	var fs unix.Statfs_t
 	if unix.Statfs("/dev/shm", &fs) == nil {
@@ -73,9 +73,9 @@ func memlock() int64 {
 	return int64(l.Cur)
 }
 
-// Facing is the interface with the given address; of several, as for the unspecified address, the one with the smallest
+// InterfaceOf is the interface with the given address; of several, as for the unspecified address, the one with the smallest
 // MTU.
-func Facing(ip net.IP) (name string, mtu int) {
+func InterfaceOf(ip net.IP) (name string, mtu int) {
 	ifaces, err := net.Interfaces()
 	if err != nil {
 		return "", 0

@@ -14,78 +14,80 @@ import (
 
 // Metrics of the control, beside the scheduler's counters.
 var (
-	ofControl metrics
+	controlTable metrics
 
-	partitionInfo  = ofControl.add("ringlet_control_info", gauge, "1: the version of the control.", "version")
-	partitionState = ofControl.add("ringlet_partition_state", gauge,
+	partitionInfo  = controlTable.add("ringlet_control_info", kindGauge, "1: the version of the control.", "version")
+	partitionState = controlTable.add("ringlet_partition_state", kindGauge,
 		"1 for the state the partition is in, 0 for the others.", "state")
-	partitionChanging = ofControl.add("ringlet_partition_in_between", gauge,
+	partitionChanging = controlTable.add("ringlet_partition_in_between", kindGauge,
 		"1 while a transition is under way.")
-	partitionDegraded = ofControl.add("ringlet_partition_degraded", gauge,
+	partitionDegraded = controlTable.add("ringlet_partition_degraded", kindGauge,
 		"1 while it goes on with less than it should have.")
-	runNumber = ofControl.add("ringlet_run_number", gauge,
+	runNumber = controlTable.add("ringlet_run_number", kindGauge,
 		"Number of the run that is being built; 0 outside of one.")
-	runElapsed = ofControl.add("ringlet_run_elapsed_seconds", gauge, "Time since the run began.")
-	turnedAway = ofControl.add("ringlet_connections_refused_total", counted,
+	runElapsed         = controlTable.add("ringlet_run_elapsed_seconds", kindGauge, "Time since the run began.")
+	connectionsRefused = controlTable.add("ringlet_connections_refused_total", kindCounter,
 		"Connections that were closed, since too many were open.", "service")
-	runsEnded        = ofControl.add("ringlet_runs", gauge, "Runs on record, by verdict.", "verdict")
-	eventsBuilt      = ofControl.add("ringlet_events_built_total", counted, "Events built since the run began.")
-	eventsIncomplete = ofControl.add("ringlet_events_incomplete_total", counted,
+	runsEnded        = controlTable.add("ringlet_runs", kindGauge, "Runs on record, by verdict.", "verdict")
+	eventsBuilt      = controlTable.add("ringlet_events_built_total", kindCounter, "Events built since the run began.")
+	eventsIncomplete = controlTable.add("ringlet_events_incomplete_total", kindCounter,
 		"Events of which a builder unit told that it gave them up; those of today never do.")
-	eventsDiscarded = ofControl.add("ringlet_events_discarded_total", counted,
+	eventsDiscarded = controlTable.add("ringlet_events_discarded_total", kindCounter,
 		"Events that were discarded: they were built, and their output had no time for them.")
-	eventsRejected = ofControl.add("ringlet_events_rejected_total", counted,
+	eventsRejected = controlTable.add("ringlet_events_rejected_total", kindCounter,
 		"Events that were rejected after their region of interest.")
-	mepsBuilt    = ofControl.add("ringlet_meps_built_total", counted, "MEPs built since the run began.")
-	mepsInFlight = ofControl.add("ringlet_meps_in_flight", gauge, "MEPs that have a token and no outcome.")
-	bytesBuilt   = ofControl.add("ringlet_bytes_built_total", counted, "Bytes of fragments in complete MEPs.")
-	chunksSent   = ofControl.add("ringlet_chunks_sent_total", counted, "Chunks sent, repetitions included.")
-	chunksResent = ofControl.add("ringlet_chunks_resent_total", counted, "Chunks that were sent again.")
-	eventRate    = ofControl.add("ringlet_event_rate_hertz", gauge,
+	mepsBuilt    = controlTable.add("ringlet_meps_built_total", kindCounter, "MEPs built since the run began.")
+	mepsInFlight = controlTable.add("ringlet_meps_in_flight", kindGauge, "MEPs that have a token and no outcome.")
+	bytesBuilt   = controlTable.add("ringlet_bytes_built_total", kindCounter, "Bytes of fragments in complete MEPs.")
+	chunksSent   = controlTable.add("ringlet_chunks_sent_total", kindCounter, "Chunks sent, repetitions included.")
+	chunksResent = controlTable.add("ringlet_chunks_resent_total", kindCounter, "Chunks that were sent again.")
+	eventRate    = controlTable.add("ringlet_event_rate_hertz", kindGauge,
 		"Events built a second, over the last interval.")
-	throughput = ofControl.add("ringlet_throughput_bytes_per_second", gauge,
+	throughput = controlTable.add("ringlet_throughput_bytes_per_second", kindGauge,
 		"Bytes of fragments in complete MEPs a second, over the last interval.")
-	buildLatency = ofControl.add("ringlet_build_latency_seconds", histogram,
+	buildLatency = controlTable.add("ringlet_build_latency_seconds", kindHistogram,
 		"Time from token to complete MEP. The sum is that of the middles of bars.")
-	phasesHeld = ofControl.add("ringlet_phases_held_total", counted,
+	phasesHeld = controlTable.add("ringlet_phases_held_total", kindCounter,
 		"Phases that waited for a readout unit.", "ru")
-	alarm = ofControl.add("ringlet_alarm", gauge,
+	alarm = controlTable.add("ringlet_alarm", kindGauge,
 		"1 for each alarm that is on; docs/diagnosis.md says what to do.", "rule", "component", "severity")
-	schedulerState = ofControl.add("ringlet_scheduler_state", gauge,
+	schedulerState = controlTable.add("ringlet_scheduler_state", kindGauge,
 		"1 for the state of the scheduler.", "state")
-	schedulerWaits = ofControl.add("ringlet_scheduler_waiting", gauge,
+	schedulerWaits = controlTable.add("ringlet_scheduler_waiting", kindGauge,
 		"1 for what the scheduler waits for when it is asked.", "for")
-	schedulerSlots = ofControl.add("ringlet_builder_slots", gauge,
+	schedulerSlots = controlTable.add("ringlet_builder_slots", kindGauge,
 		"Slots of a builder unit that tokens may be given for.", "bu")
-	schedulerUsed = ofControl.add("ringlet_builder_slots_used", gauge,
+	schedulerUsed = controlTable.add("ringlet_builder_slots_used", kindGauge,
 		"Those that hold a MEP or wait for one.", "bu")
-	builderExcluded = ofControl.add("ringlet_builder_excluded", gauge,
+	builderExcluded = controlTable.add("ringlet_builder_excluded", kindGauge,
 		"1 for a builder unit that takes no tokens.", "bu")
-	memberUp = ofControl.add("ringlet_member_up", gauge,
+	memberUp = controlTable.add("ringlet_member_up", kindGauge,
 		"1 for a node that tells how it does, 0 for one that is silent.", "node")
-	memberState = ofControl.add("ringlet_member_state", gauge,
+	memberState = controlTable.add("ringlet_member_state", kindGauge,
 		"1 for the state a node is in, as the control sees it.", "node", "state")
-	memberSent = ofControl.add("ringlet_member_sent_bytes_per_second", gauge,
+	memberSent = controlTable.add("ringlet_member_sent_bytes_per_second", kindGauge,
 		"Bytes that its readout unit sends a second.", "node")
-	memberBuilt = ofControl.add("ringlet_member_built_bytes_per_second", gauge,
+	memberBuilt = controlTable.add("ringlet_member_built_bytes_per_second", kindGauge,
 		"Bytes of MEPs that its builder unit completes a second.", "node")
-	memberProcessors = ofControl.add("ringlet_member_processors_used", gauge, "Processors in use.", "node")
-	memberMemory     = ofControl.add("ringlet_member_resident_bytes", gauge, "Memory that it has now.", "node")
-	memberAge        = ofControl.add("ringlet_member_report_age_seconds", gauge,
+	memberProcessors = controlTable.add("ringlet_member_processors_used", kindGauge, "Processors in use.", "node")
+	memberMemory     = controlTable.add("ringlet_member_resident_bytes", kindGauge, "Memory that it has now.", "node")
+	memberAge        = controlTable.add("ringlet_member_report_age_seconds", kindGauge,
 		"Time since it last reported.", "node")
-	memberClock = ofControl.add("ringlet_member_clock_offset_seconds", gauge,
+	memberClock = controlTable.add("ringlet_member_clock_offset_seconds", kindGauge,
 		"How far its clock is before the control's.", "node")
 )
 
-// ofScheduler is the metric of a counter of the scheduler.
-func ofScheduler(c *counter.Counter) Metric {
+// schedulerMetric is the metric of a counter of the scheduler.
+func schedulerMetric(c *counter.Counter) Metric {
 	named := *c
 	named.Name = "scheduler." + c.Name
-	return ofCounter(&named)
+	return counterMetric(&named)
 }
 
 // ControlMetrics are those of a control whose scheduler has these counters; what Go and the kernel tell comes on top.
-func ControlMetrics(scheduler counter.List) []Metric { return ofControl.with(scheduler, ofScheduler) }
+func ControlMetrics(scheduler counter.List) []Metric {
+	return controlTable.withCounters(scheduler, schedulerMetric)
+}
 
 // Partition is what a control tells when it is asked.
 type Partition struct {
@@ -97,44 +99,44 @@ type Partition struct {
 
 // Control serves the metrics of a control whose scheduler has these counters: read tells how things stand, certified
 // until when its certificate is good.
-func Control(scheduler counter.List, read func() Partition, certified func() time.Time) http.Handler {
-	return handler(func(out chan<- prometheus.Metric) { tellPartition(out, scheduler, read()) }, certified)
+func Control(scheduler counter.List, read func() Partition, notAfter func() time.Time) http.Handler {
+	return handler(func(out chan<- prometheus.Metric) { emitPartition(out, scheduler, read()) }, notAfter)
 }
 
-func tellPartition(out chan<- prometheus.Metric, scheduler counter.List, p Partition) {
+func emitPartition(out chan<- prometheus.Metric, scheduler counter.List, p Partition) {
 	root, s := p.Status.GetRoot(), p.Snapshot
-	partitionInfo.tell(out, 1, p.Status.GetVersion())
+	partitionInfo.emit(out, 1, p.Status.GetVersion())
 	for _, state := range states {
-		partitionState.tell(out, flag(state == root.GetState()), state)
+		partitionState.emit(out, boolValue(state == root.GetState()), state)
 	}
-	partitionChanging.tell(out, flag(root.GetInBetween() != ""))
-	partitionDegraded.tell(out, flag(root.GetDegraded()))
+	partitionChanging.emit(out, boolValue(root.GetInBetween() != ""))
+	partitionDegraded.emit(out, boolValue(root.GetDegraded()))
 	for n, name := range ecsv1.Verdict_name {
 		if n > 0 {
-			runsEnded.tell(out, float64(p.Runs[ecsv1.Verdict(n)]), strings.ToLower(strings.TrimPrefix(name, "VERDICT_")))
+			runsEnded.emit(out, float64(p.Runs[ecsv1.Verdict(n)]), strings.ToLower(strings.TrimPrefix(name, "VERDICT_")))
 		}
 	}
 	for service, n := range p.Refused {
-		turnedAway.tell(out, float64(n), service)
+		connectionsRefused.emit(out, float64(n), service)
 	}
-	runNumber.tell(out, float64(s.GetRun()))
-	runElapsed.tell(out, s.GetElapsedS())
-	tellTotal(out, s.GetTotal())
+	runNumber.emit(out, float64(s.GetRun()))
+	runElapsed.emit(out, s.GetElapsedS())
+	emitTotal(out, s.GetTotal())
 	for _, a := range s.GetAlarms() {
-		alarm.tell(out, 1, a.GetRule(), a.GetComponent(), strings.ToLower(strings.TrimPrefix(a.GetSeverity().String(),
+		alarm.emit(out, 1, a.GetRule(), a.GetComponent(), strings.ToLower(strings.TrimPrefix(a.GetSeverity().String(),
 			"SEVERITY_")))
 	}
 	for _, h := range s.GetHolders() {
-		phasesHeld.tell(out, float64(h.GetEpochs()), strconv.Itoa(int(h.GetRu())))
+		phasesHeld.emit(out, float64(h.GetEpochs()), strconv.Itoa(int(h.GetRu())))
 	}
 	for _, n := range s.GetNodes() {
-		tellMember(out, n)
+		emitMember(out, n)
 	}
-	tellScheduler(out, scheduler, s.GetScheduler())
-	tellLatency(out, s.GetLatency())
+	emitScheduler(out, scheduler, s.GetScheduler())
+	emitLatency(out, s.GetLatency())
 }
 
-func tellTotal(out chan<- prometheus.Metric, t *ecsv1.Figures) {
+func emitTotal(out chan<- prometheus.Metric, t *ecsv1.Figures) {
 	for _, x := range [...]struct {
 		of *Metric
 		v  float64
@@ -146,51 +148,51 @@ func tellTotal(out chan<- prometheus.Metric, t *ecsv1.Figures) {
 		{chunksSent, float64(t.GetChunksSent())}, {chunksResent, float64(t.GetChunksResent())},
 		{eventRate, t.GetEventRateHz()}, {throughput, t.GetThroughputBytesPerS()},
 	} {
-		x.of.tell(out, x.v)
+		x.of.emit(out, x.v)
 	}
 }
 
-func tellMember(out chan<- prometheus.Metric, n *ecsv1.NodeFigures) {
+func emitMember(out chan<- prometheus.Metric, n *ecsv1.NodeFigures) {
 	name := n.GetName()
-	memberUp.tell(out, flag(!n.GetSilent()), name)
+	memberUp.emit(out, boolValue(!n.GetSilent()), name)
 	if n.GetState() != "" {
-		memberState.tell(out, 1, name, n.GetState())
+		memberState.emit(out, 1, name, n.GetState())
 	}
-	memberSent.tell(out, n.GetSentBytesPerS(), name)
-	memberBuilt.tell(out, n.GetBuiltBytesPerS(), name)
-	memberProcessors.tell(out, n.GetCpus(), name)
-	memberMemory.tell(out, float64(n.GetRssBytes()), name)
-	memberAge.tell(out, float64(n.GetReportAgeMs())/1e3, name)
-	memberClock.tell(out, float64(n.GetClockOffsetUs())/1e6, name)
+	memberSent.emit(out, n.GetSentBytesPerS(), name)
+	memberBuilt.emit(out, n.GetBuiltBytesPerS(), name)
+	memberProcessors.emit(out, n.GetCpus(), name)
+	memberMemory.emit(out, float64(n.GetRssBytes()), name)
+	memberAge.emit(out, float64(n.GetReportAgeMs())/1e3, name)
+	memberClock.emit(out, float64(n.GetClockOffsetUs())/1e6, name)
 }
 
-func tellScheduler(out chan<- prometheus.Metric, counters counter.List, s *ecsv1.Scheduler) {
+func emitScheduler(out chan<- prometheus.Metric, counters counter.List, s *ecsv1.Scheduler) {
 	if s == nil {
 		return
 	}
-	schedulerState.tell(out, 1, s.GetState())
+	schedulerState.emit(out, 1, s.GetState())
 	if s.GetWaitingFor() != "" {
-		schedulerWaits.tell(out, 1, s.GetWaitingFor())
+		schedulerWaits.emit(out, 1, s.GetWaitingFor())
 	}
 	for i := range counters {
-		if v, told := s.GetCounters()[counters[i].Name]; told {
-			m := ofScheduler(&counters[i])
-			m.tell(out, float64(v))
+		if v, found := s.GetCounters()[counters[i].Name]; found {
+			m := schedulerMetric(&counters[i])
+			m.emit(out, float64(v))
 		}
 	}
 	for _, u := range s.GetSlots() {
 		bu := strconv.Itoa(int(u.GetBu()))
-		schedulerSlots.tell(out, float64(u.GetSlots()), bu)
-		schedulerUsed.tell(out, float64(u.GetUsed()), bu)
-		builderExcluded.tell(out, flag(u.GetExcluded()), bu)
+		schedulerSlots.emit(out, float64(u.GetSlots()), bu)
+		schedulerUsed.emit(out, float64(u.GetUsed()), bu)
+		builderExcluded.emit(out, boolValue(u.GetExcluded()), bu)
 	}
 }
 
 // octaves is how many edges the buckets have, from 1 µs by factors of 2: the last is at 67 s.
 const octaves = 27
 
-// tellLatency makes buckets of bars, whose edges hold those of the buckets.
-func tellLatency(out chan<- prometheus.Metric, l *ecsv1.Latency) {
+// emitLatency makes buckets of bars, whose edges hold those of the buckets.
+func emitLatency(out chan<- prometheus.Metric, l *ecsv1.Latency) {
 	if l == nil {
 		return
 	}

@@ -17,10 +17,10 @@ import (
 
 // Kinds of metrics.
 const (
-	counted   = "counter"
-	gauge     = "gauge"
-	histogram = "histogram"
-	summary   = "summary"
+	kindCounter   = "counter"
+	kindGauge     = "gauge"
+	kindHistogram = "histogram"
+	kindSummary   = "summary"
 )
 
 // Metric is one of those that are told.
@@ -45,8 +45,8 @@ func (m *metrics) add(name, kind, help string, labels ...string) *Metric {
 	return &one
 }
 
-// with adds the counters of a list and what every process tells.
-func (m metrics) with(counters counter.List, of func(*counter.Counter) Metric) []Metric {
+// withCounters adds the counters of a list and what every process tells.
+func (m metrics) withCounters(counters counter.List, of func(*counter.Counter) Metric) []Metric {
 	all := append(slices.Clone(m), *certificateEnd)
 	for i := range counters {
 		all = append(all, of(&counters[i]))
@@ -57,10 +57,10 @@ func (m metrics) with(counters counter.List, of func(*counter.Counter) Metric) [
 // desc describes a metric to Prometheus.
 func (m *Metric) desc() *prometheus.Desc { return prometheus.NewDesc(m.Name, m.Help, m.Labels, nil) }
 
-// tell gives one value of it.
-func (m *Metric) tell(out chan<- prometheus.Metric, v float64, labels ...string) {
+// emit gives one value of it.
+func (m *Metric) emit(out chan<- prometheus.Metric, v float64, labels ...string) {
 	kind := prometheus.GaugeValue
-	if m.Kind == counted {
+	if m.Kind == kindCounter {
 		kind = prometheus.CounterValue
 	}
 	// which fails where labels are not UTF-8
@@ -69,24 +69,24 @@ func (m *Metric) tell(out chan<- prometheus.Metric, v float64, labels ...string)
 	}
 }
 
-// flag is 1 for yes.
-func flag(yes bool) float64 {
+// boolValue is 1 for yes.
+func boolValue(yes bool) float64 {
 	if yes {
 		return 1
 	}
 	return 0
 }
 
-// perSource begins the names of the counters of live sources.
-const perSource = "ru.input_"
+// sourcePrefix begins the names of the counters of live sources.
+const sourcePrefix = "ru.input_"
 
-// ofCounter is the metric of a counter of a node: ru.bytes_written is ringlet_ru_bytes_written_total. Of counters by
+// counterMetric is the metric of a counter of a node: ru.bytes_written is ringlet_ru_bytes_written_total. Of counters by
 // kind the rest of the name is the label: of live sources, their id. Times are in seconds.
-func ofCounter(c *counter.Counter) Metric {
-	name, m := c.Name, Metric{Kind: counted, Help: sentence(c.Help)}
+func counterMetric(c *counter.Counter) Metric {
+	name, m := c.Name, Metric{Kind: kindCounter, Help: sentence(c.Help)}
 	by := ""
 	switch {
-	case strings.HasPrefix(name, perSource):
+	case strings.HasPrefix(name, sourcePrefix):
 		name, m.Labels = strings.TrimSuffix(name, "."), []string{"source"}
 	case c.ByKind:
 		name, by, m.Labels = strings.TrimRight(name, "._"), "_by_kind", []string{"kind"}
@@ -95,11 +95,11 @@ func ofCounter(c *counter.Counter) Metric {
 		name = time + "_seconds"
 	}
 	name += by
-	m.Name = "ringlet_" + word(name)
+	m.Name = "ringlet_" + sanitizeName(name)
 	if c.Kind == counter.Count {
 		m.Name += "_total"
 	} else {
-		m.Kind = gauge
+		m.Kind = kindGauge
 	}
 	return m
 }
@@ -110,8 +110,8 @@ func sentence(s string) string {
 	return string(unicode.ToUpper(first)) + s[size:] + "."
 }
 
-// word makes what a name may hold.
-func word(s string) string {
+// sanitizeName makes what a name may hold.
+func sanitizeName(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
 			return r
@@ -121,7 +121,7 @@ func word(s string) string {
 }
 
 // certificateEnd is told by every process that has a certificate.
-var certificateEnd = new(metrics).add("ringlet_certificate_end_timestamp_seconds", gauge,
+var certificateEnd = new(metrics).add("ringlet_certificate_end_timestamp_seconds", kindGauge,
 	"When the certificate of this process ends, in seconds since 1970. Warn a fortnight before.")
 
 // collector tells metrics when it is asked.
@@ -135,18 +135,18 @@ func (c collector) Collect(out chan<- prometheus.Metric) { c(out) }
 
 // handler serves what a collector tells, until when the certificate is good, and what Go and the kernel tell of this
 // process. certified is nil where there is no certificate.
-func handler(c collector, certified func() time.Time) http.Handler {
+func handler(c collector, notAfter func() time.Time) http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collector(func(out chan<- prometheus.Metric) {
 		c(out)
-		if certified != nil {
-			certificateEnd.tell(out, float64(certified().Unix()))
+		if notAfter != nil {
+			certificateEnd.emit(out, float64(notAfter().Unix()))
 		}
 	}))
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError,
-		MaxRequestsInFlight: atATime})
+		MaxRequestsInFlight: maxScrapes})
 }
 
-// atATime is how many may scrape at a time; more are told to come back.
-const atATime = 4
+// maxScrapes is how many may scrape at a time; more are told to come back.
+const maxScrapes = 4

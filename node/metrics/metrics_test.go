@@ -66,7 +66,7 @@ func TestNode(t *testing.T) {
 		r.Counters["an odd.näme"] = 1
 		return r
 	}
-	c := collector(func(out chan<- prometheus.Metric) { tellNode(out, counters, read()) })
+	c := collector(func(out chan<- prometheus.Metric) { emitNode(out, counters, read()) })
 	if problems, err := testutil.CollectAndLint(c); err != nil || len(problems) > 0 {
 		t.Errorf("%v, %v", problems, err)
 	}
@@ -118,10 +118,10 @@ func TestControl(t *testing.T) {
 	}
 	issued := counter.List{{Name: "issued", Help: "MEPs", Kind: counter.Count},
 		{Name: "skips", Help: "skips", Kind: counter.Count}}
-	tells := func(p Partition) collector {
-		return func(out chan<- prometheus.Metric) { tellPartition(out, issued, p) }
+	collect := func(p Partition) collector {
+		return func(out chan<- prometheus.Metric) { emitPartition(out, issued, p) }
 	}
-	if problems, err := testutil.CollectAndLint(tells(p)); err != nil || len(problems) > 0 {
+	if problems, err := testutil.CollectAndLint(collect(p)); err != nil || len(problems) > 0 {
 		t.Errorf("%v, %v", problems, err)
 	}
 	r := httptest.NewRecorder()
@@ -144,7 +144,7 @@ func TestControl(t *testing.T) {
 			t.Errorf("the metrics lack %q", want)
 		}
 	}
-	if problems, err := testutil.CollectAndLint(tells(Partition{})); err != nil || len(problems) > 0 {
+	if problems, err := testutil.CollectAndLint(collect(Partition{})); err != nil || len(problems) > 0 {
 		t.Errorf("before there is anything to tell: %v, %v", problems, err)
 	}
 }

@@ -12,15 +12,15 @@ import (
 	"ringlet/internal/connlimit"
 )
 
-// patience bounds how long whoever monitors may take to ask, and how long the process may take to answer itself.
-const patience = 5 * time.Second
+// requestTimeout bounds how long whoever monitors may take to ask, and how long the process may take to answer itself.
+const requestTimeout = 5 * time.Second
 
 const (
-	// idle is how long whoever monitors may keep a connection between two questions: Prometheus asks once a minute at
+	// idleTimeout is how long whoever monitors may keep a connection between two questions: Prometheus asks once a minute at
 	// the latest.
-	idle       = 2 * time.Minute
-	maxConns   = 64
-	maxHeaders = 16 << 10
+	idleTimeout = 2 * time.Minute
+	maxConns    = 64
+	maxHeaders  = 16 << 10
 )
 
 // Process is what can be asked.
@@ -34,10 +34,10 @@ type Process struct {
 func Serve(lis net.Listener, p Process, log *slog.Logger) (end func()) {
 	server := &http.Server{
 		Handler:           p.Handler(),
-		ReadHeaderTimeout: patience,
-		ReadTimeout:       2 * patience,
-		WriteTimeout:      4 * patience, // the answer has to be found first
-		IdleTimeout:       idle,
+		ReadHeaderTimeout: requestTimeout,
+		ReadTimeout:       2 * requestTimeout,
+		WriteTimeout:      4 * requestTimeout, // the answer has to be found first
+		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaders,
 		ConnState:         connlimit.BetweenRequests,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // of strangers who ask nonsense
@@ -62,7 +62,7 @@ func Serve(lis net.Listener, p Process, log *slog.Logger) (end func()) {
 func (p *Process) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), patience)
+		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 		defer cancel()
 		answer(w, "alive", p.Live(ctx))
 	})

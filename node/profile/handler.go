@@ -15,8 +15,8 @@ import (
 // Path is where Handler's page is.
 const Path = "/debug/pprof/"
 
-// Others reaches the processes that are not this one.
-type Others interface {
+// Remotes reaches the processes that are not this one.
+type Remotes interface {
 	// Names of them, as they are now.
 	Names() []string
 	// Profile writes a profile of one of them.
@@ -29,9 +29,9 @@ type Others interface {
 //	/debug/pprof/heap                        of this process
 //	/debug/pprof/cpu?seconds=20
 //	/debug/pprof/node/n1/cpu?seconds=20      of the node n1
-func Handler(others Others) http.Handler { return &handler{others} }
+func Handler(others Remotes) http.Handler { return &handler{others} }
 
-type handler struct{ others Others }
+type handler struct{ others Remotes }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -42,24 +42,24 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rest, under := strings.CutPrefix(r.URL.Path, Path)
 	name := ""
 	if of, node := strings.CutPrefix(rest, "node/"); node {
-		name, rest, under = cut(of)
+		name, rest, under = splitNodePath(of)
 	}
-	var known []string
+	var names []string
 	if h.others != nil {
-		known = h.others.Names()
+		names = h.others.Names()
 	}
 	switch {
-	case !under, name != "" && !slices.Contains(known, name):
+	case !under, name != "" && !slices.Contains(names, name):
 		http.NotFound(w, r)
 	case rest == "" && name == "":
-		index(w, known)
+		index(w, names)
 	default:
 		h.profile(w, r, name, kindOf(rest))
 	}
 }
 
-// cut splits NAME/KIND.
-func cut(of string) (name, kind string, ok bool) {
+// splitNodePath splits NAME/KIND.
+func splitNodePath(of string) (name, kind string, ok bool) {
 	name, kind, ok = strings.Cut(of, "/")
 	return name, kind, ok && name != "" && kind != ""
 }
@@ -85,10 +85,10 @@ func (h *handler) profile(w http.ResponseWriter, r *http.Request, name, kind str
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	out := &late{w: w, name: file(name, kind)}
+	out := &lazyWriter{w: w, name: fileName(name, kind)}
 	var err error
 	if name == "" {
-		err = Take(r.Context(), out, kind, length)
+		err = Write(r.Context(), out, kind, length)
 	} else {
 		err = h.others.Profile(r.Context(), out, name, kind, length)
 	}
@@ -102,8 +102,8 @@ func (h *handler) profile(w http.ResponseWriter, r *http.Request, name, kind str
 	}
 }
 
-// file is what a profile is called where it is kept.
-func file(name, kind string) string {
+// fileName is what a profile is called where it is kept.
+func fileName(name, kind string) string {
 	if name == "" {
 		name = "control"
 	}
@@ -113,14 +113,14 @@ func file(name, kind string) string {
 	return name + "." + kind + ".pprof"
 }
 
-// late writes the head of the answer with the first byte of the profile: until then there may be an error to tell.
-type late struct {
+// lazyWriter writes the head of the answer with the first byte of the profile: until then there may be an error to tell.
+type lazyWriter struct {
 	w     http.ResponseWriter
 	name  string
 	begun bool
 }
 
-func (l *late) Write(b []byte) (int, error) {
+func (l *lazyWriter) Write(b []byte) (int, error) {
 	if !l.begun {
 		l.begun = true
 		l.w.Header().Set("Content-Type", "application/octet-stream")
@@ -150,5 +150,5 @@ func index(w http.ResponseWriter, names []string) {
 		Seconds float64
 		Kinds   []string
 		Of      []of
-	}{usual.Seconds(), kinds(), all})
+	}{defaultLength.Seconds(), kinds(), all})
 }

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestEveryKindCanBeTaken(t *testing.T) {
 	for _, kind := range kinds() {
 		var b bytes.Buffer
-		if err := Take(t.Context(), &b, kind, time.Millisecond); err != nil || b.Len() == 0 {
+		if err := Write(t.Context(), &b, kind, time.Millisecond); err != nil || b.Len() == 0 {
 			t.Errorf("%s: %d bytes, %v", kind, b.Len(), err)
 		}
 	}
@@ -30,7 +30,7 @@ func TestEveryKindCanBeTaken(t *testing.T) {
 func TestWhoHasGoneWaitsForNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Take(ctx, io.Discard, cpu, longest); err != nil {
+	if err := Write(ctx, io.Discard, cpu, maxLength); err != nil {
 		t.Error(err)
 	}
 }
@@ -38,9 +38,9 @@ func TestWhoHasGoneWaitsForNothing(t *testing.T) {
 func TestOneOfAKindAtATime(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	begun, ended := make(chan struct{}), make(chan error)
-	go func() { ended <- Take(ctx, &first{begun: begun}, tracing, longest) }()
+	go func() { ended <- Write(ctx, &first{begun: begun}, tracing, maxLength) }()
 	patiently.Receive(t, begun)
-	if err := Take(t.Context(), io.Discard, tracing, time.Millisecond); err == nil ||
+	if err := Write(t.Context(), io.Discard, tracing, time.Millisecond); err == nil ||
 		!strings.Contains(err.Error(), "one profile of a kind") {
 		t.Errorf("the second says %v", err)
 	}
@@ -52,13 +52,13 @@ func TestOneOfAKindAtATime(t *testing.T) {
 
 // first tells of the first write.
 type first struct {
-	begun chan struct{}
-	told  bool
+	begun    chan struct{}
+	reported bool
 }
 
 func (f *first) Write(b []byte) (int, error) {
-	if !f.told {
-		f.told = true
+	if !f.reported {
+		f.reported = true
 		close(f.begun)
 	}
 	return len(b), nil

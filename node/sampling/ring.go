@@ -39,40 +39,40 @@ func Check(interval time.Duration, samples, columns int) error {
 type Ring struct {
 	// immutable
 	interval int64 // ns
-	want     uint64
+	limit    uint64
 	columns  int
 
-	due    int64 // ns; 0 before the first
-	at     []int64
-	values []uint64
-	taken  uint64 // samples that were handed out or gave way
-	read   uint64 // samples
-	missed uint64
-	late   uint64
+	due         int64 // ns; 0 before the first
+	times       []int64
+	values      []uint64
+	drained     uint64 // samples that were handed out or gave way
+	read        uint64 // samples
+	overwritten uint64
+	late        uint64
 }
 
 // New makes a ring for a question that Check has passed.
 func New(interval time.Duration, samples, columns int) *Ring {
-	room := MaxSamples
+	capacity := MaxSamples
 	if samples > 0 {
-		room = samples
+		capacity = samples
 	}
 	return &Ring{
 		interval: int64(interval),
-		want:     uint64(samples),
+		limit:    uint64(samples),
 		columns:  columns,
-		at:       make([]int64, room),
-		values:   make([]uint64, room*columns),
+		times:    make([]int64, capacity),
+		values:   make([]uint64, capacity*columns),
 	}
 }
 
-// Next is when the next sample is due, in ns by the clock that Due is given; 0: at once.
-func (r *Ring) Next() int64 { return r.due }
+// NextDue is when the next sample is due, in ns by the clock that Due is given; 0: at once.
+func (r *Ring) NextDue() int64 { return r.due }
 
-// Due gives the row that a sample's values belong into, valid until the next call of a method; nil where none is due
+// BeginSample gives the row that a sample's values belong into, valid until the next call of a method; nil where none is due
 // yet, or there are enough. at is when it is read, as its reader is to be told.
-func (r *Ring) Due(now, at int64) []uint64 {
-	if r.Enough() || r.due != 0 && now < r.due {
+func (r *Ring) BeginSample(now, at int64) []uint64 {
+	if r.Done() || r.due != 0 && now < r.due {
 		return nil
 	}
 	if r.due == 0 {
@@ -81,29 +81,29 @@ func (r *Ring) Due(now, at int64) []uint64 {
 	skipped := (now - r.due) / r.interval
 	r.late += uint64(skipped)
 	r.due += (skipped + 1) * r.interval
-	if r.read-r.taken == uint64(len(r.at)) {
-		r.taken++
-		r.missed++
+	if r.read-r.drained == uint64(len(r.times)) {
+		r.drained++
+		r.overwritten++
 	}
-	i := int(r.read % uint64(len(r.at)))
+	i := int(r.read % uint64(len(r.times)))
 	r.read++
-	r.at[i] = at
+	r.times[i] = at
 	return r.values[i*r.columns : (i+1)*r.columns]
 }
 
-// Enough says that as many were read as were asked for.
-func (r *Ring) Enough() bool { return r.want > 0 && r.read >= r.want }
+// Done says that as many were read as were asked for.
+func (r *Ring) Done() bool { return r.limit > 0 && r.read >= r.limit }
 
-// Take appends up to max samples that were not taken before, the oldest first: when each was read, and its values.
-func (r *Ring) Take(at []int64, values []uint64, max int) ([]int64, []uint64) {
-	for ; r.taken < r.read && max > 0; max-- {
-		i := int(r.taken % uint64(len(r.at)))
-		r.taken++
-		at = append(at, r.at[i])
+// Drain appends up to max samples that were not taken before, the oldest first: when each was read, and its values.
+func (r *Ring) Drain(at []int64, values []uint64, max int) ([]int64, []uint64) {
+	for ; r.drained < r.read && max > 0; max-- {
+		i := int(r.drained % uint64(len(r.times)))
+		r.drained++
+		at = append(at, r.times[i])
 		values = append(values, r.values[i*r.columns:(i+1)*r.columns]...)
 	}
 	return at, values
 }
 
 // Lost is how many samples in all gave way before they were taken, and how many were not read when they were due.
-func (r *Ring) Lost() (missed, late uint64) { return r.missed, r.late }
+func (r *Ring) Lost() (overwritten, late uint64) { return r.overwritten, r.late }

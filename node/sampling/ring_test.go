@@ -28,26 +28,26 @@ func TestTranscripts(t *testing.T) {
 				return "first at once\n"
 			case "at":
 				now := int64(number(1)) * int64(time.Millisecond)
-				row := r.Due(now, now)
+				row := r.BeginSample(now, now)
 				if row == nil {
 					return "nothing is due\n"
 				}
 				row[0] = uint64(number(1))
-				return fmt.Sprintf("read; next at %d; enough %v\n", r.Next()/int64(time.Millisecond), r.Enough())
+				return fmt.Sprintf("read; next at %d; enough %v\n", r.NextDue()/int64(time.Millisecond), r.Done())
 			case "many": // many FROM TO: one each ms
 				for i := number(1); i <= number(2); i++ {
 					now := int64(i) * int64(time.Millisecond)
-					r.Due(now, now)[0] = uint64(i)
+					r.BeginSample(now, now)[0] = uint64(i)
 				}
 				return "read\n"
 			case "take":
-				_, values := r.Take(nil, nil, number(1))
-				missed, late := r.Lost()
+				_, values := r.Drain(nil, nil, number(1))
+				overwritten, late := r.Lost()
 				if len(values) > 5 {
 					return fmt.Sprintf("%d values from %d to %d, missed %d, late %d\n", len(values), values[0],
-						values[len(values)-1], missed, late)
+						values[len(values)-1], overwritten, late)
 				}
-				return fmt.Sprintf("%v, missed %d, late %d\n", values, missed, late)
+				return fmt.Sprintf("%v, missed %d, late %d\n", values, overwritten, late)
 			}
 			t.Fatalf("%q is no command", command)
 			return ""
@@ -83,9 +83,9 @@ func TestEverySampleIsTakenOrMissed(t *testing.T) {
 		now, first, read, seen, last := int64(1), int64(0), uint64(0), uint64(0), int64(0)
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			now += rapid.Int64Range(0, 5*int64(interval)).Draw(t, "pause")
-			due := r.Next()
-			row := r.Due(now, now)
-			if (row != nil) != (!(r.want > 0 && read >= r.want) && now >= due) {
+			due := r.NextDue()
+			row := r.BeginSample(now, now)
+			if (row != nil) != (!(r.limit > 0 && read >= r.limit) && now >= due) {
 				t.Fatalf("at %d of %d: %v", now, due, row)
 			}
 			if row != nil {
@@ -94,7 +94,7 @@ func TestEverySampleIsTakenOrMissed(t *testing.T) {
 				}
 				row[0], row[1] = uint64(now), read
 			}
-			at, values := r.Take(nil, nil, rapid.IntRange(0, 3).Draw(t, "take"))
+			at, values := r.Drain(nil, nil, rapid.IntRange(0, 3).Draw(t, "take"))
 			for i := range at {
 				seen++
 				if at[i] <= last || values[2*i] != uint64(at[i]) {
@@ -103,13 +103,13 @@ func TestEverySampleIsTakenOrMissed(t *testing.T) {
 				last = at[i]
 			}
 		}
-		_, rest := r.Take(nil, nil, MaxSamples)
-		missed, late := r.Lost()
-		if seen+uint64(len(rest)/2)+missed != read {
-			t.Fatalf("%d read, %d taken, %d missed", read, seen+uint64(len(rest)/2), missed)
+		_, rest := r.Drain(nil, nil, MaxSamples)
+		overwritten, late := r.Lost()
+		if seen+uint64(len(rest)/2)+overwritten != read {
+			t.Fatalf("%d read, %d taken, %d missed", read, seen+uint64(len(rest)/2), overwritten)
 		}
-		if r.want == 0 && read > 0 && uint64((r.Next()-first)/int64(interval)) != read+late {
-			t.Fatalf("next at %d, every %v: %d read, %d late", r.Next(), interval, read, late)
+		if r.limit == 0 && read > 0 && uint64((r.NextDue()-first)/int64(interval)) != read+late {
+			t.Fatalf("next at %d, every %v: %d read, %d late", r.NextDue(), interval, read, late)
 		}
 	})
 }
@@ -118,7 +118,7 @@ func TestDueAllocatesNothing(t *testing.T) {
 	r, now := New(time.Millisecond, 0, 8), int64(1)
 	if n := testing.AllocsPerRun(5000, func() {
 		now += int64(time.Millisecond)
-		r.Due(now, now)[7] = 1
+		r.BeginSample(now, now)[7] = 1
 	}); n > 0 {
 		t.Errorf("%v allocations for a sample", n)
 	}

@@ -38,7 +38,7 @@ const (
 
 // Open takes the way to the service manager out of the environment; nil without an error where there is none.
 func Open() (*Notifier, error) {
-	socket, usec, pid := take(socketVariable), take(watchdogVariable), take(watchedVariable)
+	socket, usec, pid := popEnv(socketVariable), popEnv(watchdogVariable), popEnv(watchedVariable)
 	if socket == "" {
 		return nil, nil
 	}
@@ -63,25 +63,25 @@ func Open() (*Notifier, error) {
 	return n, nil
 }
 
-// take reads a variable and removes it.
-func take(name string) string {
+// popEnv reads a variable and removes it.
+func popEnv(name string) string {
 	v := os.Getenv(name)
 	_ = os.Unsetenv(name) // fails for no name of these
 	return v
 }
 
 // Ready says that the process serves, with a line of status.
-func (n *Notifier) Ready(status string) { n.send("READY=1\nSTATUS=" + line(status)) }
+func (n *Notifier) Ready(status string) { n.send("READY=1\nSTATUS=" + oneLine(status)) }
 
 // Status tells a line for people.
-func (n *Notifier) Status(status string) { n.send("STATUS=" + line(status)) }
+func (n *Notifier) Status(status string) { n.send("STATUS=" + oneLine(status)) }
 
 // Stopping says that the process is about to end.
-func (n *Notifier) Stopping(status string) { n.send("STOPPING=1\nSTATUS=" + line(status)) }
+func (n *Notifier) Stopping(status string) { n.send("STOPPING=1\nSTATUS=" + oneLine(status)) }
 
-// Longer asks the service manager, which has told the process to end, not to kill it before so long has passed from
+// ExtendTimeout asks the service manager, which has told the process to end, not to kill it before so long has passed from
 // now on.
-func (n *Notifier) Longer(by time.Duration) {
+func (n *Notifier) ExtendTimeout(by time.Duration) {
 	n.send("EXTEND_TIMEOUT_USEC=" + strconv.FormatInt(by.Microseconds(), 10))
 }
 
@@ -129,5 +129,5 @@ func (n *Notifier) send(message string) {
 	}
 }
 
-// line keeps a status from being read as more than one assignment.
-func line(status string) string { return strings.ReplaceAll(status, "\n", " ") }
+// oneLine keeps a status from being read as more than one assignment.
+func oneLine(status string) string { return strings.ReplaceAll(status, "\n", " ") }

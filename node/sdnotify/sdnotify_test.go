@@ -62,7 +62,7 @@ func TestSaysWhatIsSaid(t *testing.T) {
 		n.Ready("in the cluster")
 		n.Status("run 7\nREADY=0")
 		n.Stopping("told to")
-		n.Longer(75 * time.Second)
+		n.ExtendTimeout(75 * time.Second)
 		for _, want := range []string{
 			"READY=1\nSTATUS=in the cluster", "STATUS=run 7 READY=0", "STOPPING=1\nSTATUS=told to",
 			"EXTEND_TIMEOUT_USEC=75000000",

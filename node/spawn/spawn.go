@@ -34,7 +34,7 @@ type Processes struct {
 	mu       sync.Mutex // guards what follows
 	running  map[string]*exec.Cmd
 	stopping bool
-	hold     []*os.File // writing ends of their standard inputs
+	inputs   []*os.File // writing ends of their standard inputs
 	wg       sync.WaitGroup
 }
 
@@ -54,12 +54,12 @@ func (p *Processes) Spawn(names []string, join string, ended func(name, how stri
 // start starts one process on a thread that lives as long as the process: the kernel's death signal is tied to the
 // thread.
 func (p *Processes) start(name, join string, ended func(name, how string)) error {
-	in, hold, err := os.Pipe()
+	in, input, err := os.Pipe()
 	if err != nil {
 		return err
 	}
 	cmd := exec.Command(p.Path, p.Args(name, join)...)
-	cmd.Env = append(append(os.Environ(), p.Env...), watchdog.Child())
+	cmd.Env = append(append(os.Environ(), p.Env...), watchdog.ChildEnv())
 	cmd.Stdin, cmd.Stderr = in, p.Log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
 	if p.Prepare != nil {
@@ -67,8 +67,8 @@ func (p *Processes) start(name, join string, ended func(name, how string)) error
 	}
 	if p.Keys != nil {
 		// A pipe holds 64 KiB, keys take two: nobody need be reading yet.
-		if err := p.Keys(name, hold); err != nil {
-			return errors.Join(err, in.Close(), hold.Close())
+		if err := p.Keys(name, input); err != nil {
+			return errors.Join(err, in.Close(), input.Close())
 		}
 	}
 	started := make(chan error, 1)
@@ -81,12 +81,12 @@ func (p *Processes) start(name, join string, ended func(name, how string)) error
 			if p.running == nil {
 				p.running = map[string]*exec.Cmd{}
 			}
-			p.running[name], p.hold = cmd, append(p.hold, hold)
+			p.running[name], p.inputs = cmd, append(p.inputs, input)
 			p.mu.Unlock()
 		}
 		started <- err
 		if err != nil {
-			_ = hold.Close()
+			_ = input.Close()
 			return
 		}
 		how := describe(cmd.Wait())
@@ -113,7 +113,7 @@ func (p *Processes) launch(name string, cmd *exec.Cmd) error {
 }
 
 // Stalled is how a process has ended that its own watch has ended.
-var Stalled = fmt.Sprintf("ended itself, since a loop in it stood still (exit code %d)", watchdog.Code)
+var Stalled = fmt.Sprintf("ended itself, since a loop in it stood still (exit code %d)", watchdog.ExitCode)
 
 // describe says how a process ended.
 func describe(err error) string {
@@ -124,7 +124,7 @@ func describe(err error) string {
 	if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		return fmt.Sprintf("was killed by signal %d (%s)", int(ws.Signal()), ws.Signal())
 	}
-	if exit.ExitCode() == watchdog.Code {
+	if exit.ExitCode() == watchdog.ExitCode {
 		return Stalled
 	}
 	return fmt.Sprintf("ended with exit code %d", exit.ExitCode())
@@ -134,20 +134,20 @@ func describe(err error) string {
 // as well as when this process dies: no node waits for a run to let it go.
 func (p *Processes) Stop() {
 	p.signal(syscall.SIGTERM)
-	p.letGo()
+	p.closeInputs()
 	kill := time.AfterFunc(killAfter, func() { p.signal(syscall.SIGKILL) })
 	defer kill.Stop()
 	p.wg.Wait()
 }
 
-// letGo closes the standard inputs of all processes.
-func (p *Processes) letGo() {
+// closeInputs closes the standard inputs of all processes.
+func (p *Processes) closeInputs() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, h := range p.hold {
+	for _, h := range p.inputs {
 		_ = h.Close()
 	}
-	p.hold = nil
+	p.inputs = nil
 }
 
 func (p *Processes) signal(s syscall.Signal) {

@@ -11,14 +11,14 @@ const (
 
 // core counts the ticks of the watch. It has no clock: a pause of the whole process is no tick.
 type core struct {
-	patience, grace int // ticks
-	alone           int // since the parent is gone
-	looks           []look
+	stallTicks, graceTicks int // ticks
+	orphanTicks            int // since the parent is gone
+	loops                  []loopState
 }
 
-// look is one thing that is looked after.
-type look struct {
-	began uint64 // number of the look under way; 0: none
+// loopState is one thing that is looked after.
+type loopState struct {
+	probe uint64 // number of the look under way; 0: none
 	ticks int    // for which it has been
 }
 
@@ -26,20 +26,20 @@ type look struct {
 // or it was told so. which is the thing that stands still.
 func (c *core) tick(under []uint64, gone bool) (v verdict, which int) {
 	if gone {
-		if c.alone++; c.alone > c.grace {
+		if c.orphanTicks++; c.orphanTicks > c.graceTicks {
 			return orphan, 0
 		}
 	}
-	for len(c.looks) < len(under) {
-		c.looks = append(c.looks, look{})
+	for len(c.loops) < len(under) {
+		c.loops = append(c.loops, loopState{})
 	}
 	for i, began := range under {
-		x := &c.looks[i]
-		if began == 0 || began != x.began {
-			*x = look{began: began}
+		x := &c.loops[i]
+		if began == 0 || began != x.probe {
+			*x = loopState{probe: began}
 			continue
 		}
-		if x.ticks++; x.ticks >= c.patience {
+		if x.ticks++; x.ticks >= c.stallTicks {
 			return stalled, i
 		}
 	}

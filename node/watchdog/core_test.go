@@ -2,7 +2,7 @@ package watchdog
 
 import "testing"
 
-func TestALoopThatStandsStillIsFound(t *testing.T) {
+func TestAStalledLoopIsFound(t *testing.T) {
 	for name, c := range map[string]struct {
 		looks func(tick int) []uint64 // under way at each tick
 		gone  func(tick int) bool
@@ -24,7 +24,7 @@ func TestALoopThatStandsStillIsFound(t *testing.T) {
 			func(tick int) bool { return tick > 10 }, 14, orphan, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := core{patience: 6, grace: 3}
+			w := core{stallTicks: 6, graceTicks: 3}
 			for tick := 1; tick <= 100; tick++ {
 				v, which := w.tick(c.looks(tick), c.gone != nil && c.gone(tick))
 				if v == alive {

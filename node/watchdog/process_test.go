@@ -20,13 +20,13 @@ import (
 const role = "RINGLET_WATCHDOG_TEST"
 
 // short makes ticks that a test can wait for; the core's test has the numbers of the manual's kind.
-var short = Config{Tick: 20 * time.Millisecond, Patience: 10, Grace: 10}
+var short = Config{Tick: 20 * time.Millisecond, StallTicks: 10, GraceTicks: 10}
 
 func TestMain(m *testing.M) {
 	switch os.Getenv(role) {
 	case "parent": // it starts a child that outlives it, and waits to be killed
 		cmd := command("orphan", os.Stderr)
-		cmd.Env = append(cmd.Env, Child())
+		cmd.Env = append(cmd.Env, ChildEnv())
 		if err := cmd.Start(); err != nil {
 			panic(err)
 		}
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	case "slow": // each look is under way in half of the time, and so when the process is stopped
 		d := Start(short)
 		for range 2 {
-			d.Look("a slow loop", func() { time.Sleep(2 * short.Tick) })
+			d.Watch("a slow loop", func() { time.Sleep(2 * short.Tick) })
 		}
 		fmt.Fprintln(os.Stderr, "watched", os.Getpid())
 		select {} // bounded by the test, which kills this process
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 		hang()
 	case "told": // it holds no lock, so that no look finds it
 		runtime.GOMAXPROCS(2)
-		Start(short).Told()
+		Start(short).RequestEnd()
 		turn()
 	default:
 		os.Exit(m.Run())
@@ -59,8 +59,8 @@ func hang() {
 	d := Start(short)
 	var mu sync.Mutex
 	mu.Lock()
-	d.Look("a sound loop", func() {})
-	d.Look("the loop of the test", func() { mu.Lock(); mu.Unlock() }) //nolint:staticcheck // that it can is what is asked
+	d.Watch("a sound loop", func() {})
+	d.Watch("the loop of the test", func() { mu.Lock(); mu.Unlock() }) //nolint:staticcheck // that it can is what is asked
 	turn()
 }
 
@@ -103,15 +103,15 @@ func started(t *testing.T, as string) (*exec.Cmd, *bufio.Reader) {
 	return cmd, bufio.NewReader(r)
 }
 
-func TestAProcessWhoseLoopStandsStillEndsItself(t *testing.T) {
+func TestAProcessWithAStalledLoopEndsItself(t *testing.T) {
 	cmd, says := started(t, "hung")
 	said, err := io.ReadAll(says)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var exit *exec.ExitError
-	if err := patiently.Exit(t, cmd); !errors.As(err, &exit) || exit.ExitCode() != Code {
-		t.Errorf("it ended with %v, not with exit code %d", err, Code)
+	if err := patiently.Exit(t, cmd); !errors.As(err, &exit) || exit.ExitCode() != ExitCode {
+		t.Errorf("it ended with %v, not with exit code %d", err, ExitCode)
 	}
 	for _, want := range []string{"the loop of the test stands still", "watchdog.turn"} {
 		if !strings.Contains(string(said), want) {
@@ -120,16 +120,16 @@ func TestAProcessWhoseLoopStandsStillEndsItself(t *testing.T) {
 	}
 }
 
-// TestAProcessThatWasToldToEndDoes: whatever it is at, and it says what that was.
-func TestAProcessThatWasToldToEndDoes(t *testing.T) {
+// TestAProcessEndsOnRequest: whatever it is at, and it says what that was.
+func TestAProcessEndsOnRequest(t *testing.T) {
 	cmd, says := started(t, "told")
 	said, err := io.ReadAll(says)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var exit *exec.ExitError
-	if err := patiently.Exit(t, cmd); !errors.As(err, &exit) || exit.ExitCode() != Code {
-		t.Errorf("it ended with %v, not with exit code %d", err, Code)
+	if err := patiently.Exit(t, cmd); !errors.As(err, &exit) || exit.ExitCode() != ExitCode {
+		t.Errorf("it ended with %v, not with exit code %d", err, ExitCode)
 	}
 	for _, want := range []string{"was told twice to end", "watchdog.TestMain"} {
 		if !strings.Contains(string(said), want) {
@@ -148,14 +148,14 @@ func TestAPauseOfTheProcessIsNoTick(t *testing.T) {
 			if err := cmd.Process.Signal(s); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(2 * short.Tick * time.Duration(short.Patience)) // stopped, then not
+			time.Sleep(2 * short.Tick * time.Duration(short.StallTicks)) // stopped, then not
 		}
 	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	var exit *exec.ExitError
-	if err := patiently.Exit(t, cmd); errors.As(err, &exit) && exit.ExitCode() == Code {
+	if err := patiently.Exit(t, cmd); errors.As(err, &exit) && exit.ExitCode() == ExitCode {
 		said, _ := io.ReadAll(says)
 		t.Errorf("a process that was stopped and went on ended itself: %s", said)
 	}

@@ -142,7 +142,7 @@ func take(d *config.Document, at string, figures []figure) {
 	for _, x := range figures {
 		switch {
 		case d.Err() != nil:
-		case !d.Given(at + "." + x.key):
+		case !d.Contains(at + "." + x.key):
 			d.Add(at, "%s is missing: make the file again with ringlet predict --calibrate", x.key)
 		case x.q.Value != 0 && x.q.Of != x.of || x.q.Value < 0 || x.q.Value > 1e6:
 			d.Add(at+"."+x.key, "%v cannot be", *x.q)

@@ -37,16 +37,16 @@ var adviceByTrouble = map[subsystemTrouble]string{
 	{subsystemInput, fsm.TroubleChanged}: "Leave the file as it is from configure on, then configure again.",
 	{subsystemInput, fsm.TroubleAddress}: "Give this input an address of the node's own host, which `ip addr` lists there, or a " +
 		"name that leads to one, and a port up to 65535.",
-	{subsystemInput, fsm.TroubleInUse}: "End the process that listens there, which `ss -lptu` names, or give this input another " +
+	{subsystemInput, fsm.TroubleAddressInUse}: "End the process that listens there, which `ss -lptu` names, or give this input another " +
 		"address.",
 	{subsystemInput, fsm.TroubleExists}: "Remove that file if nobody needs it, or give this input another name.",
-	{subsystemInput, fsm.TroubleTaken}: "End the process that has that name in shared memory, another run perhaps, " +
+	{subsystemInput, fsm.TroubleNameInUse}: "End the process that has that name in shared memory, another run perhaps, " +
 		"or give this input another name.",
 	{subsystemInput, fsm.TroubleGone}:   "Make the directory on the node's host, or give this input another path.",
 	{subsystemInput, fsm.TroubleDenied}: "Let the user of the node's process have it, or give this input another address.",
 	{subsystemInput, fsm.TroubleFull}: "Give the node's host more shared memory, or this input a smaller ring; " +
 		"`ringlet doctor` says there what binds.",
-	{SubsystemNodeService, fsm.TroubleMute}: "Its process stands still: end it, and keep what its log says of that for a report; " +
+	{SubsystemNodeService, fsm.TroubleUnresponsive}: "Its process stands still: end it, and keep what its log says of that for a report; " +
 		"left alone it ends itself after a minute.",
 	{subsystemOutput, fsm.TroubleFull}: "Make room where it writes, or let the output go elsewhere; " +
 		"what it has written stays.",
@@ -54,12 +54,12 @@ var adviceByTrouble = map[subsystemTrouble]string{
 		"what was in it went with it. Leave an output alone until its run is over.",
 	{subsystemOutput, fsm.TroubleDenied}: "Let the user of the node's process write there, or let the output go elsewhere; " +
 		"what it has written stays.",
-	{subsystemOutput, fsm.TroubleInUse}:   "End the process that has that address, or let the output go elsewhere.",
-	{subsystemOutput, fsm.TroubleAddress}: "Correct the address of the output.",
-	{subsystemOutput, fsm.TroubleTaken}: "End the process that has the buffer, another run perhaps, " +
+	{subsystemOutput, fsm.TroubleAddressInUse}: "End the process that has that address, or let the output go elsewhere.",
+	{subsystemOutput, fsm.TroubleAddress}:      "Correct the address of the output.",
+	{subsystemOutput, fsm.TroubleNameInUse}: "End the process that has the buffer, another run perhaps, " +
 		"or give the buffer of this output another name.",
 	{subsystemOutput, fsm.TroubleExists}: "Remove it, or let the output go elsewhere, or give --overwrite.",
-	{SubsystemProcess, fsm.TroubleMute}: "Its log says which loop stood still, and what it was at: " +
+	{SubsystemProcess, fsm.TroubleUnresponsive}: "Its log says which loop stood still, and what it was at: " +
 		"keep that for a report of this fault.",
 }
 
@@ -67,7 +67,7 @@ var adviceByTrouble = map[subsystemTrouble]string{
 func (c *Core) adviceFor(x Observation) string {
 	text, found := adviceByTrouble[subsystemTrouble{x.Subsystem, x.Trouble}]
 	switch {
-	case x.Subsystem == SubsystemNodeService && x.Trouble == fsm.TroubleMute && c.spawnsNodes:
+	case x.Subsystem == SubsystemNodeService && x.Trouble == fsm.TroubleUnresponsive && c.spawnsNodes:
 		return "Its process stands still, and is ended with this run. Where that comes again, wait for a minute " +
 			"before the run ends: then the log of the node says what it was at."
 	case found && x.Kind.processEnded():

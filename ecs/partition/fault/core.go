@@ -242,9 +242,9 @@ func (c *Core) tolerates(n *node, x Observation) bool {
 	case n.lost || n.holdsDecisionOnly():
 		return true
 	case n.readout && !n.builder:
-		return c.readoutLoss.Bears(c.activeReadouts() - 1)
+		return c.readoutLoss.Tolerates(c.activeReadouts() - 1)
 	}
-	return n.builder && !n.readout && (!n.takesMEPs || c.builderLoss.Bears(c.activeBuilders()-1))
+	return n.builder && !n.readout && (!n.takesMEPs || c.builderLoss.Tolerates(c.activeBuilders()-1))
 }
 
 // GoneReason is the first thing that was seen of a node which is gone or in Error; empty if it is neither, or has left in

@@ -36,7 +36,7 @@ func (c *Core) MayExclude(name string) error {
 	case !n.builder:
 		return fmt.Errorf("%s holds a readout unit and no builder unit: without it no event is whole, "+
 			"so it can be excluded only outside of a run", name)
-	case n.takesMEPs && !c.builderLoss.Bears(c.activeBuilders()-1):
+	case n.takesMEPs && !c.builderLoss.Tolerates(c.activeBuilders()-1):
 		return fmt.Errorf("%s is one of %d builder units that take MEPs, and builder-loss is %s",
 			name, c.activeBuilders(), c.builderLoss)
 	}

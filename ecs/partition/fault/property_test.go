@@ -42,14 +42,14 @@ func TestNobodyInnocent(t *testing.T) {
 		}
 		rus := soundReadouts + count(p.broken, "r")
 		bus := soundBuilders + count(p.broken, "b")
-		reading := config.Loss{Least: rapid.IntRange(1, rus).Draw(t, "least readout units")}
-		builders := config.Loss{Least: rapid.IntRange(1, bus).Draw(t, "least builder units")}
+		reading := config.Loss{Min: rapid.IntRange(1, rus).Draw(t, "least readout units")}
+		builders := config.Loss{Min: rapid.IntRange(1, bus).Draw(t, "least builder units")}
 		p.core.SetView(p.units, "", reading, builders)
 		p.core.BeginRun()
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			p.step()
 		}
-		tolerated := (soundReadouts == rus || reading.Bears(soundReadouts)) && (soundBuilders == bus || builders.Bears(soundBuilders))
+		tolerated := (soundReadouts == rus || reading.Tolerates(soundReadouts)) && (soundBuilders == bus || builders.Tolerates(soundBuilders))
 		if p.struck && tolerated {
 			t.Fatalf("the run ends for %v, without %v", p.core.Cause(p.now), p.out)
 		}

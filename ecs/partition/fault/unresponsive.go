@@ -32,7 +32,7 @@ func (c *Core) NameUnresponsive(f *Fault, now time.Time) {
 		return
 	}
 	slices.Sort(unresponsive)
-	f.Component, f.Subsystem, f.Trouble = strings.Join(unresponsive, ", "), SubsystemNodeService, fsm.TroubleMute
+	f.Component, f.Subsystem, f.Trouble = strings.Join(unresponsive, ", "), SubsystemNodeService, fsm.TroubleUnresponsive
 	f.What = fmt.Sprintf("its process is there and has answered nothing for %v, while the run was to end",
 		longest.Round(time.Second))
 	f.Evidence = "seen by the control"

@@ -123,7 +123,7 @@ func (m *member) awaitAnswer(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			words := status.Convert(err).Message()
-			return m.unreachableError(" does not answer: " + cmp.Or(certs.Unanswered(words), words))
+			return m.unreachableError(" does not answer: " + cmp.Or(certs.ExplainUnanswered(words), words))
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

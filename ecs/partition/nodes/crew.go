@@ -154,7 +154,7 @@ const probeTimeout = 200 * time.Millisecond
 func (c *Crew) ObserveProcessEnd(node, how string) {
 	x := fault.Observation{Kind: fault.Ended, Fault: fault.SeenByControl(node, fault.SubsystemProcess, "its process "+how)}
 	if how == spawn.Stalled {
-		x.Trouble = fsm.TroubleMute
+		x.Trouble = fsm.TroubleUnresponsive
 	}
 	c.faults.observe(x)
 }

@@ -41,7 +41,7 @@ func (r *Run) UpdateDepartures(now time.Time) (news []Departure, err error) {
 		case fault.NoteWithdrawal:
 			news = append(news, Departure{Node: n.name, Withdrawn: true})
 		case fault.DeclareMissing:
-			r.faults.observe(fault.Observation{Kind: fault.Missing, Fault: fault.SeenByControl(n.name, node.PartOutput,
+			r.faults.observe(fault.Observation{Kind: fault.Missing, Fault: fault.SeenByControl(n.name, node.SubsystemOutput,
 				"it was told to end, and has neither left nor moved for "+fault.DepartTimeout.String())})
 		case fault.ConfirmEnd:
 			go n.confirmEnd()

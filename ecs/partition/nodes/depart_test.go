@@ -49,7 +49,7 @@ func setUnits(t *testing.T, r *Run, loss string, names ...string) {
 	for _, name := range names {
 		view = append(view, fault.Unit{Node: name, Readout: name[0] == 'r', Builder: name[0] == 'b'})
 	}
-	r.faults.updateCore(func(c *fault.Core) { c.SetView(view, "", config.Loss{Least: 1 << 30}, builder) })
+	r.faults.updateCore(func(c *fault.Core) { c.SetView(view, "", config.Loss{Min: 1 << 30}, builder) })
 }
 
 // departRun is a run of readout units r0 and r1 and builder units b2 to b4, of which two must be left.

@@ -137,7 +137,7 @@ func TestStuck(t *testing.T) {
 
 // What nodes call a link and the scheduler is what the core goes by.
 func TestPartsAreOne(t *testing.T) {
-	if fault.SubsystemTransport != node.PartTransport || fault.SubsystemScheduler != node.PartScheduler {
+	if fault.SubsystemTransport != node.SubsystemTransport || fault.SubsystemScheduler != node.SubsystemScheduler {
 		t.Error("nodes have other words")
 	}
 }

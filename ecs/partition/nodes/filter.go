@@ -64,11 +64,11 @@ func (r *Report) countFilter(cfg *config.Config, sums map[string]uint64, reports
 	if n := f.Judged(); n > 0 {
 		f.MeanUs = float64(sums["bu.filter_us"]) / float64(n)
 	}
-	if h := figures.Merged(reports, node.HistogramFilterWait); h != nil {
+	if h := figures.MergeHistograms(reports, node.HistogramFilterWait); h != nil {
 		q := quantiles4(h)
 		f.WaitUs = &q
 	}
-	if h := figures.Merged(reports, node.HistogramFilter); h != nil {
+	if h := figures.MergeHistograms(reports, node.HistogramFilter); h != nil {
 		q := quantiles4(h)
 		f.InUs = &q
 	}

@@ -28,7 +28,7 @@ func (r *Report) countHosts(cfg *config.Config, reports []*nodev1.Report) {
 				some = append(some, rep)
 			}
 		}
-		h := figures.Merged(some, node.HistogramHost)
+		h := figures.MergeHistograms(some, node.HistogramHost)
 		if h == nil || h.TotalCount() == 0 {
 			return nil
 		}

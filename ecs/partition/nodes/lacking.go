@@ -18,7 +18,7 @@ func (r *Run) missingReadouts(reports []*nodev1.Report, reg *tagnet.Registers) (
 		}
 	}
 	division := r.cfg.Division()
-	for _, m := range figures.Missing(reports) {
+	for _, m := range figures.SumMissing(reports) {
 		ru := int(m.GetRuIndex())
 		first := division.First(ru)
 		all = append(all, recording.UnitOutages{

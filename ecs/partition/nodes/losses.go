@@ -48,7 +48,7 @@ func (r *Report) sourceLosses(l *lossList) {
 	for _, s := range r.Sources {
 		missing := len(l.list)
 		l.add("missing", s.Name, s.Missing, "fragments", allowed)
-		if s.Missing > 0 && tolerance.Bears(s.Missing, s.Missing+s.Used) {
+		if s.Missing > 0 && tolerance.Tolerates(s.Missing, s.Missing+s.Used) {
 			l.list[missing].Tolerated, l.list[missing].AllowedBy = true, "tolerate-missing: "+tolerance.Text
 		}
 		known := s.Missing

@@ -50,14 +50,14 @@ func prepareFilter(c *config.Config, places *safeopen.AllowedPaths) (boards int,
 	defer func() { _ = f.Close() }() // it is only read
 	sum := sha256.New()
 	if boards, err = c.CheckFilterFile(io.TeeReader(f, sum)); err == nil {
-		c.MoveFilterFile(path, sum.Sum(nil))
+		c.SetFilterFile(path, sum.Sum(nil))
 	}
 	return boards, err
 }
 
 // prepareOutput makes the paths of outputs absolute. Whether they can be written the nodes say, on their hosts.
 func prepareOutput(c *config.Config) error {
-	return c.EachPath(func(path string) (string, error) {
+	return c.MapPaths(func(path string) (string, error) {
 		abs, err := filepath.Abs(path)
 		if err == nil && strings.HasSuffix(path, "/") {
 			abs += "/"
@@ -100,7 +100,7 @@ func prepareInput(ctx context.Context, c *config.Config, inputs *safeopen.Allowe
 	case err != nil:
 		return &InputError{err}
 	}
-	c.Divide(needs.Division)
+	c.SetDivision(needs.Division)
 	return fitSlots(c, event.MEPHeaderSize(needs.Division.Sources())+needs.MaxMEP)
 }
 

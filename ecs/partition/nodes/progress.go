@@ -18,7 +18,7 @@ import (
 // writes to others that have their outcome, MEPs, and bytes in its output.
 func nodeProgress(rep *nodev1.Report) (n uint64) {
 	for _, name := range []string{
-		"link.bytes_placed", "link.writes_completed", node.CounterWritten,
+		"link.bytes_placed", "link.writes_completed", node.CounterOutputWritten,
 		"bu.meps_built", "bu.meps_incomplete", "bu.meps_discarded", "bu.meps_rejected",
 	} {
 		n += rep.GetCounters()[name]
@@ -67,7 +67,7 @@ func (r *Run) WaitsFor() string {
 		}
 		what := n.name
 		if rep.GetSeat().GetBuilder() && r.cfg.Output != "" {
-			what += fmt.Sprintf(", which has written %d MB of its output", rep.GetCounters()[node.CounterWritten]/1e6)
+			what += fmt.Sprintf(", which has written %d MB of its output", rep.GetCounters()[node.CounterOutputWritten]/1e6)
 		}
 		busy = append(busy, what)
 	}
@@ -119,7 +119,7 @@ func (r *Run) stallFault(ctx context.Context) *fault.Error {
 			names = append(names, n.name)
 		}
 	}
-	return &fault.Error{Fault: fault.SeenByControl(strings.Join(names, ", "), node.PartOutput,
+	return &fault.Error{Fault: fault.SeenByControl(strings.Join(names, ", "), node.SubsystemOutput,
 		fmt.Sprintf("told to stop, and %v: the run waits for %s", still, r.WaitsFor()))}
 }
 
@@ -130,7 +130,7 @@ func (r *Run) forcedStopFault() *fault.Error {
 		if c := rep.GetStatus().GetCause(); r.faults.isFinal(rep) && !r.unavailable(n) && c.GetCode() == node.CodeForced {
 			return &fault.Error{Fault: fault.Fault{
 				Component: n.name,
-				Subsystem: node.PartOutput,
+				Subsystem: node.SubsystemOutput,
 				What:      "it stopped by force, since nothing moved there any more: " + c.GetWhat(),
 				Evidence:  c.GetEvidence(),
 			}}

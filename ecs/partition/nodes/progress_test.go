@@ -83,7 +83,7 @@ func TestStopNamesStalledNodes(t *testing.T) {
 		began := time.Now()
 		for s := range 600 {
 			sendReport("b3", func(rep *nodev1.Report) {
-				rep.Seat, rep.Counters = &nodev1.Member{Builder: true}, map[string]uint64{node.CounterWritten: uint64(s+1) * 1e6}
+				rep.Seat, rep.Counters = &nodev1.Member{Builder: true}, map[string]uint64{node.CounterOutputWritten: uint64(s+1) * 1e6}
 			})
 			time.Sleep(time.Second)
 		}

@@ -228,7 +228,7 @@ func (r *Run) newReport() *Report {
 		RUs:        c.RUs,
 		BUs:        c.BUs,
 		Transport:  c.Transport,
-		Network:    c.Between(),
+		Network:    c.RemoteCarrier(),
 		Discipline: c.Discipline,
 		Barrier:    c.Barrier().String(),
 		Packing:    c.Packing,
@@ -315,7 +315,7 @@ func (r *Run) sumCounters(out *Report) map[string]uint64 {
 			Counters: rep.GetCounters()})
 		out.RecordsSkipped = max(out.RecordsSkipped, rep.GetCounters()["ru.records_skipped"])
 	}
-	sums := figures.Sum(reports)
+	sums := figures.SumCounters(reports)
 	sums[sumAhead] = ahead
 	out.EventsMarked, out.Lacking = sums["bu.events_marked"], r.missingReadouts(reports, r.LastStats().Registers)
 	out.MFPsRead, out.MFPsPlaced, out.BytesBuilt = sums["ru.mfps_read"], sums["bu.mfps_placed"], sums["bu.bytes_built"]

@@ -216,7 +216,7 @@ func (r *Run) schedulerConfig() (c tagnet.Config, err error) {
 	}
 	c.Slots, c.Packing, c.LookAhead = r.cfg.Slots, r.cfg.Packing, r.cfg.Debug.LookAhead
 	if c.Live = r.cfg.Live(); c.Live {
-		c.Events, c.CompleteOnly = r.cfg.Events, r.cfg.EventsWhole()
+		c.Events, c.CompleteOnly = r.cfg.Events, r.cfg.EventsComplete()
 	}
 	by := r.cfg.Traffic()
 	c.Loose, c.TagRing, c.Bypass = !by.Phases, by.Tags, by.Bypass
@@ -372,7 +372,7 @@ func stallCause(reg *tagnet.Registers, unended []string) fault.Fault {
 			reg.GetTags().GetNow(), reg.GetInFlight(), stallTimeout)
 		return f
 	}
-	f.Component, f.Subsystem = strings.Join(busyBuilders(reg), ", "), node.PartBuilder
+	f.Component, f.Subsystem = strings.Join(busyBuilders(reg), ", "), node.SubsystemBuilder
 	f.What = fmt.Sprintf("%d MEPs have had no outcome for %v while the run was to end, and nothing else has moved; "+
 		"an output that nobody reads or that is stuck holds them up",
 		reg.GetInFlight(), stallTimeout)

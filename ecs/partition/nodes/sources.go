@@ -120,8 +120,8 @@ func (r *Run) inputFailure() (down *fault.Error, broken string) {
 	for _, n := range r.nodes {
 		rep := n.latestReport()
 		c := rep.GetCounters()
-		gone += c[node.CounterBroken]
-		if c[node.CounterBroken]+c[node.CounterLetDown] == 0 {
+		gone += c[node.CounterSourcesBroken]
+		if c[node.CounterSourcesBroken]+c[node.CounterInputFailed] == 0 {
 			continue
 		}
 		why := rep.GetStatus().GetCause()
@@ -132,7 +132,7 @@ func (r *Run) inputFailure() (down *fault.Error, broken string) {
 			Evidence:  why.GetEvidence(),
 			Advice:    "See to the front-end of that source, and start a run again.",
 		}
-		if c[node.CounterLetDown] > 0 {
+		if c[node.CounterInputFailed] > 0 {
 			return &fault.Error{Fault: *f}, ""
 		}
 		if first == nil {

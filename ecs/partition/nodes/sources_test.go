@@ -63,9 +63,9 @@ func TestLetDown(t *testing.T) {
 		broken   string
 	}{
 		"none":       {nil, "1", false, ""},
-		"one of two": {map[string]uint64{node.CounterBroken: 1}, "2", false, "no such device"},
-		"all":        {map[string]uint64{node.CounterBroken: 1}, "1", true, ""},
-		"ended":      {map[string]uint64{node.CounterLetDown: 1}, "2", true, ""},
+		"one of two": {map[string]uint64{node.CounterSourcesBroken: 1}, "2", false, "no such device"},
+		"all":        {map[string]uint64{node.CounterSourcesBroken: 1}, "1", true, ""},
+		"ended":      {map[string]uint64{node.CounterInputFailed: 1}, "2", true, ""},
 	} {
 		n := &member{name: "n0", report: &nodev1.Report{
 			Counters: want.counters,

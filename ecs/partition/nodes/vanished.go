@@ -56,5 +56,5 @@ func (r *Run) toleratesUnreported(names []string) bool {
 			builders++
 		}
 	}
-	return readout.Bears(readouts) && builder.Bears(builders)
+	return readout.Tolerates(readouts) && builder.Tolerates(builders)
 }

@@ -18,9 +18,9 @@ import (
 	"ringlet/testkit/patiently"
 )
 
-// leftBehind makes what a process leaves of a run in dir when it is killed after a MEP: the files of a writer as they
+// makeCrashedRun makes what a process leaves of a run in dir when it is killed after a MEP: the files of a writer as they
 // are, without the lock that the writer holds.
-func leftBehind(t *testing.T, dir string, run uint32) {
+func makeCrashedRun(t *testing.T, dir string, run uint32) {
 	t.Helper()
 	at := t.TempDir()
 	about := recording.RunInfo{
@@ -101,14 +101,14 @@ func TestEarlierRunsAreRecovered(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for run := range uint32(3) {
-		leftBehind(t, dir, run+1)
+		makeCrashedRun(t, dir, run+1)
 	}
 	if err := os.Mkdir(filepath.Join(dir, "lost+found"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	var said bytes.Buffer
-	var e earlier
-	e.begin([]string{dir}, 3, slog.New(slog.NewTextHandler(&said, nil)))
+	var e runRecovery
+	e.start([]string{dir}, 3, slog.New(slog.NewTextHandler(&said, nil)))
 	patiently.Receive(t, e.done)
 	e.close()
 	for _, run := range []uint32{1, 2} {
@@ -128,7 +128,7 @@ func TestEarlierRunsAreRecovered(t *testing.T) {
 	if n := strings.Count(said.String(), "level=WARN"); n != 2 || strings.Contains(said.String(), "level=ERROR") {
 		t.Errorf("said %d times:\n%s", n, &said)
 	}
-	e.begin([]string{dir}, 4, slog.New(slog.DiscardHandler)) // the node has ended: nothing begins
+	e.start([]string{dir}, 4, slog.New(slog.DiscardHandler)) // the node has ended: nothing begins
 	if open := openSegments(t, dir, 3); len(open) != 1 {
 		t.Errorf("after the end %v are open", open)
 	}
@@ -138,7 +138,7 @@ func TestEarlierRunsAreRecovered(t *testing.T) {
 func TestTheNextRunRecovers(t *testing.T) {
 	t.Parallel()
 	out := t.TempDir()
-	leftBehind(t, out, 1)
+	makeCrashedRun(t, out, 1)
 	p := newPair(t)
 	c := testConfig(t, out+"/")
 	_, address := p.scheduler(c)
@@ -170,7 +170,7 @@ func TestTheNextRunRecovers(t *testing.T) {
 // nobody need wait for its files.
 func TestDescribeNamesThoseWithoutSegments(t *testing.T) {
 	to := &nodev1.RecordedResponse{}
-	describe(to, &recording.Contents{
+	describeRecorded(to, &recording.Contents{
 		Manifest: &recording.Manifest{Builders: []recording.Builder{
 			{Index: 0, Node: "n3", State: recording.Recovered},
 			{Index: 1, Node: "n4", State: recording.Finished},

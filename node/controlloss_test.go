@@ -110,10 +110,10 @@ func (p *pair) until(i int, what string, is func(*nodev1.Report) bool) *nodev1.R
 	}
 }
 
-func slowRun(t *testing.T, out string, bears time.Duration) config.Config {
+func slowRun(t *testing.T, out string, controlLoss time.Duration) config.Config {
 	t.Helper()
 	c := testConfig(t, out)
-	c.Events, c.Rate, c.ControlLoss = 0, 20_000, bears
+	c.Events, c.Rate, c.ControlLoss = 0, 20_000, controlLoss
 	return c
 }
 
@@ -132,9 +132,9 @@ func TestControlKilledAndBack(t *testing.T) {
 		r.GetStatus().GetState() != "Running" {
 		t.Errorf("a new control cannot know n1 again by %v", r)
 	}
-	var told []tagnet.State
+	var states []tagnet.State
 	sched := tagnet.NewRemote(p.conns[0], tagnet.RemoteConfig{Scope: scope,
-		OnState: func(s tagnet.State) { told = append(told, s) }})
+		OnState: func(s tagnet.State) { states = append(states, s) }})
 	if err := sched.Drain(0); err != nil {
 		t.Error(err)
 	}
@@ -143,7 +143,7 @@ func TestControlKilledAndBack(t *testing.T) {
 	if k := stats.Registers.Counters; k.Built != k.Issued || k.Built == 0 || stats.Latency.TotalCount() != int64(k.Built) {
 		t.Errorf("%d of %d MEPs built, %d latencies", k.Built, k.Issued, stats.Latency.TotalCount())
 	}
-	if s := fmt.Sprintf("%v", told); !strings.HasPrefix(s, "[idle running") || !strings.HasSuffix(s, "drained]") {
+	if s := fmt.Sprintf("%v", states); !strings.HasPrefix(s, "[idle running") || !strings.HasSuffix(s, "drained]") {
 		t.Errorf("the new control was told %s", s)
 	}
 	req.Command = nodev1.Command_COMMAND_STOP
@@ -164,7 +164,7 @@ func TestControlKilledForGood(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
 	out := t.TempDir() + "/"
-	scope, req, kill := p.controlProcess(slowRun(t, out, leastSilence))
+	scope, req, kill := p.controlProcess(slowRun(t, out, minSilence))
 	kill()
 	var written uint64
 	for i := range p.nodes {
@@ -199,8 +199,8 @@ func TestControlKilledForGood(t *testing.T) {
 func TestBuilderLostWithTheControl(t *testing.T) {
 	t.Parallel()
 	p := newFarm(t, cluster.Readout, cluster.Readout, cluster.Readout, cluster.Builder, cluster.Builder, cluster.Builder)
-	scope, req := p.seated(lossConfig(t, func(c *config.Config) { c.Rate, c.ControlLoss = 10_000, 3*leastSilence }))
-	p.up(req)
+	scope, req := p.hostScheduler(lossConfig(t, func(c *config.Config) { c.Rate, c.ControlLoss = 10_000, 3*minSilence }))
+	p.bringUp(req)
 	p.until(5, "building", func(r *nodev1.Report) bool { return r.GetCounters()["bu.meps_built"] > 3 })
 	p.kill[5]()
 	for i := range 5 {
@@ -223,7 +223,7 @@ func TestMissed(t *testing.T) {
 	for policy, want := range map[string]int{"essential": 0, "at-least 3 of 4": 0, "at-least 2 of 4": 1, "expendable": 1} {
 		c := config.Default()
 		c.BUs, c.RUs, c.BuilderLoss = 4, 4, policy
-		if got := missed(bus, c); len(got) != want || want == 1 && got[0] != "n1" {
+		if got := lostBuilders(bus, c); len(got) != want || want == 1 && got[0] != "n1" {
 			t.Errorf("%s: %v", policy, got)
 		}
 	}

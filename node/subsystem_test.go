@@ -27,15 +27,15 @@ func TestPartOf(t *testing.T) {
 		"memory":        {"configuration", &shmem.SegmentError{Err: shmem.ErrNoSpace}},
 		"readout_unit":  {"readout unit", io.EOF},
 		"configuration": {"configuration", io.EOF},
-		"links":         {"units", errDown},
+		"links":         {"units", errLinksDown},
 	} {
-		if got := partOf(tc.where, fmt.Errorf("while it was tried: %w", tc.err)); got != want {
+		if got := subsystemOf(tc.where, fmt.Errorf("while it was tried: %w", tc.err)); got != want {
 			t.Errorf("%s of %s is of the part %q", tc.err, tc.where, got)
 		}
 	}
 	// What is known where it comes up is not guessed by a type.
-	missing := &partError{"input", io.ErrUnexpectedEOF}
-	if got := partOf("units", missing); got != "input" || !errors.Is(missing, io.ErrUnexpectedEOF) ||
+	missing := &subsystemError{"input", io.ErrUnexpectedEOF}
+	if got := subsystemOf("units", missing); got != "input" || !errors.Is(missing, io.ErrUnexpectedEOF) ||
 		missing.Error() != io.ErrUnexpectedEOF.Error() {
 		t.Errorf("%v is of the part %q", missing, got)
 	}

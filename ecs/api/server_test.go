@@ -24,8 +24,8 @@ import (
 	"ringlet/testkit/patiently"
 )
 
-func TestTheDoorOnLoopback(t *testing.T) {
-	h := newHouse(t, apitest.Options{}, func(_ *api.Config, s *api.Server) {
+func TestServerOnLoopback(t *testing.T) {
+	h := newFixture(t, apitest.Options{}, func(_ *api.Config, s *api.Server) {
 		if s != nil {
 			hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
 			s.Handle("GET /", api.Everybody, hello)
@@ -90,11 +90,11 @@ func TestTheDoorOnLoopback(t *testing.T) {
 		if got.code != c.code {
 			t.Errorf("%s: %d %s, want %d", c.name, got.code, got.body, c.code)
 		}
-		var told struct {
+		var reply struct {
 			Message string
 			Details []any
 		}
-		if c.code >= 400 && (json.Unmarshal([]byte(got.body), &told) != nil || told.Message == "") {
+		if c.code >= 400 && (json.Unmarshal([]byte(got.body), &reply) != nil || reply.Message == "") {
 			t.Errorf("%s: no google.rpc.Status: %s", c.name, got.body)
 		}
 	}
@@ -109,14 +109,14 @@ func TestTheDoorOnLoopback(t *testing.T) {
 	}
 }
 
-func TestTheDoorElsewhere(t *testing.T) {
-	h := newHouse(t, apitest.Options{}, func(c *api.Config, _ *api.Server) {
+func TestServerElsewhere(t *testing.T) {
+	h := newFixture(t, apitest.Options{}, func(c *api.Config, _ *api.Server) {
 		if c != nil {
 			c.Page = "0.0.0.0:0" // no loopback address, so sealed
 		}
 	})
 	_, port, _ := strings.Cut(strings.TrimPrefix(h.Page().String(), "[::]"), ":")
-	ask := func(as *certs.Identity, method, path, body string, headers ...string) (answer, error) {
+	request := func(as *certs.Identity, method, path, body string, headers ...string) (answer, error) {
 		req, err := http.NewRequest(method, "https://127.0.0.1:"+port+path, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
@@ -157,22 +157,22 @@ func TestTheDoorElsewhere(t *testing.T) {
 		if strings.HasPrefix(c.path, "/v1/session") {
 			body = `{"token":"x"}`
 		}
-		got, err := ask(h.issue("somebody", c.role), c.method, c.path, body, c.headers...)
+		got, err := request(h.issue("somebody", c.role), c.method, c.path, body, c.headers...)
 		if err != nil || got.code != c.code {
 			t.Errorf("%s %s %s: %d %s %v; want %d", c.role, c.method, c.path, got.code, got.body, err, c.code)
 		}
 	}
-	if got, err := ask(nil, "GET", "/openapi.json", ""); err == nil {
+	if got, err := request(nil, "GET", "/openapi.json", ""); err == nil {
 		t.Errorf("without a certificate: %d %s", got.code, got.body)
 	}
-	h.refusedAtTheDoor("showed no certificate")
+	h.awaitRefusedHandshake("showed no certificate")
 	if url := h.Entrance(); !strings.HasPrefix(url, "https://") || strings.Contains(url, "token") {
 		t.Errorf("the entrance is %s", url)
 	}
 }
 
 func TestControl(t *testing.T) {
-	h := newHouse(t, apitest.Options{})
+	h := newFixture(t, apitest.Options{})
 	ctx := t.Context()
 	alice, bob, ada := h.client("alice", certs.RoleOperator), h.client("bob", certs.RoleOperator),
 		h.client("ada", certs.RoleAdmin)
@@ -202,22 +202,22 @@ func TestControl(t *testing.T) {
 		"it takes at least operator") {
 		t.Errorf("a viewer's plan: %v, %v", plan, err)
 	}
-	var asked []string
+	var commands []string
 	for _, e := range h.audited() {
 		if !e.GetAllowed() {
-			asked = append(asked, e.GetUser()+" "+e.GetAction())
+			commands = append(commands, e.GetUser()+" "+e.GetAction())
 		}
 	}
 	want := "alice command load, ada take control, bob release control, bob take control by force, bob take control, " +
 		"bob command load"
-	if got := strings.Join(asked, ", "); got != want {
+	if got := strings.Join(commands, ", "); got != want {
 		t.Errorf("refused: %s\nwant: %s", got, want)
 	}
 }
 
 // Of many who take control at the same time one has it.
 func TestOneOfManyHasControl(t *testing.T) {
-	h := newHouse(t, apitest.Options{})
+	h := newFixture(t, apitest.Options{})
 	var got atomic.Int32
 	var wait sync.WaitGroup
 	for i := range 8 {
@@ -237,7 +237,7 @@ func TestOneOfManyHasControl(t *testing.T) {
 // Nothing is obeyed unseen: after an entry that could not be written, commands are refused until one can.
 func TestNothingIsObeyedWithoutTheAuditLog(t *testing.T) {
 	var full atomic.Bool
-	h := newHouse(t, apitest.Options{})
+	h := newFixture(t, apitest.Options{})
 	h.fake.FailAudit = func(*ecsv1.AuditEntry) error {
 		if full.Load() {
 			return errors.New("no space left on device")
@@ -266,7 +266,7 @@ func TestNothingIsObeyedWithoutTheAuditLog(t *testing.T) {
 // away still waits for the log.
 func TestStopNeedsNoAuditLog(t *testing.T) {
 	var full atomic.Bool
-	h := newHouse(t, apitest.Options{})
+	h := newFixture(t, apitest.Options{})
 	h.fake.FailAudit = func(*ecsv1.AuditEntry) error {
 		if full.Load() {
 			return errors.New("no space left on device")
@@ -305,7 +305,7 @@ func (faulty) Check(context.Context, *ecsv1.CheckConfigurationRequest) *ecsv1.Ch
 }
 
 func TestAPanicIsAnErrorAndAnEvent(t *testing.T) {
-	h := newHouse(t, apitest.Options{}, func(c *api.Config, _ *api.Server) {
+	h := newFixture(t, apitest.Options{}, func(c *api.Config, _ *api.Server) {
 		if c != nil {
 			c.Backend = faulty{c.Backend.(*apitest.Fake)}
 		}
@@ -323,7 +323,7 @@ func TestAPanicIsAnErrorAndAnEvent(t *testing.T) {
 
 // A restart is not noticed: the session is good, and who had control has it.
 func TestSessionsAndControlOutliveTheProcess(t *testing.T) {
-	first := newHouse(t, apitest.Options{})
+	first := newFixture(t, apitest.Options{})
 	remembering := apitest.New(apitest.Options{})
 	defer remembering.Close()
 	with := func(c *api.Config, _ *api.Server) {
@@ -331,10 +331,10 @@ func TestSessionsAndControlOutliveTheProcess(t *testing.T) {
 			c.Records = remembering
 		}
 	}
-	a := newHouse(t, apitest.Options{}, with)
+	a := newFixture(t, apitest.Options{}, with)
 	bearer := a.session()
 	a.web("POST", "/v1/control/take", "{}", "Authorization", bearer)
-	b := newHouse(t, apitest.Options{}, with)
+	b := newFixture(t, apitest.Options{}, with)
 	got := b.web("GET", "/v1/status", "", "Authorization", bearer)
 	if got.code != http.StatusOK || !strings.Contains(strings.ReplaceAll(got.body, " ", ""),
 		`"owner":{"name":"local","role":"ROLE_ADMIN"`) {
@@ -348,12 +348,12 @@ func TestSessionsAndControlOutliveTheProcess(t *testing.T) {
 // TestEndBeforeTheBeginning: a server that is to end before it has begun to serve ends without an error.
 func TestEndBeforeTheBeginning(t *testing.T) {
 	for i := range 20 {
-		t.Run(strconv.Itoa(i), func(t *testing.T) { newHouse(t, apitest.Options{}).stop() })
+		t.Run(strconv.Itoa(i), func(t *testing.T) { newFixture(t, apitest.Options{}).stop() })
 	}
 }
 
 func TestOpenAPIListsEveryPath(t *testing.T) {
-	h := newHouse(t, apitest.Options{})
+	h := newFixture(t, apitest.Options{})
 	var doc struct {
 		Paths map[string]map[string]struct{ OperationID string }
 	}

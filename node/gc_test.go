@@ -14,18 +14,18 @@ import (
 // less than the runtime's own.
 func TestGarbageHasABound(t *testing.T) {
 	for live, want := range map[uint64]int{
-		0:         collectAt,
-		32 << 20:  collectAt,
+		0:         maxGCPercent,
+		32 << 20:  maxGCPercent,
 		33 << 20:  400,
 		100 << 20: 200,
-		1 << 30:   leastAt,
-		1 << 62:   leastAt,
+		1 << 30:   minGCPercent,
+		1 << 62:   minGCPercent,
 	} {
-		got := percentFor(live)
+		got := gcPercentFor(live)
 		if got != want {
 			t.Errorf("%d bytes: %d, want %d", live, got, want)
 		}
-		if garbage := live / 100 * uint64(got); got > leastAt && garbage > mostGarbage {
+		if garbage := live / 100 * uint64(got); got > minGCPercent && garbage > maxGarbage {
 			t.Errorf("%d bytes have %d of garbage", live, garbage)
 		}
 	}
@@ -33,10 +33,10 @@ func TestGarbageHasABound(t *testing.T) {
 
 // TestCollectorFollowsWhatLives: the percentage goes down with what lives, and up again without it.
 func TestCollectorFollowsWhatLives(t *testing.T) {
-	before := debug.SetGCPercent(collectAt)
+	before := debug.SetGCPercent(maxGCPercent)
 	t.Cleanup(func() { debug.SetGCPercent(before) })
-	Tune()
-	settles := func(want int) {
+	TuneGC()
+	awaitPercent := func(want int) {
 		t.Helper()
 		got := []metrics.Sample{{Name: "/gc/gogc:percent"}}
 		for until := time.Now().Add(patiently.Long); time.Now().Before(until); time.Sleep(time.Millisecond) {
@@ -48,7 +48,7 @@ func TestCollectorFollowsWhatLives(t *testing.T) {
 		t.Errorf("%d %%, want %d", got[0].Value.Uint64(), want)
 	}
 	lives := make([]byte, 48<<20)
-	settles(collectAt / 2)
+	awaitPercent(maxGCPercent / 2)
 	runtime.KeepAlive(lives)
-	settles(collectAt)
+	awaitPercent(maxGCPercent)
 }

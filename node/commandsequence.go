@@ -7,17 +7,17 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// orders keeps a control's commands in the order in which it gave them. A network that is cut holds back what a control
+// commandSequence keeps a control's commands in the order in which it gave them. A network that is cut holds back what a control
 // said to the node before; the control has long gone on over another connection when it arrives. A stop of a run that
 // is over would end the next one.
-type orders struct {
+type commandSequence struct {
 	mu   sync.Mutex
 	term uint64 // of the control that gave the newest
 	last uint64 // the newest command of that term
 }
 
-// take refuses a command that comes after a newer one of the same control. One that is given twice is taken twice.
-func (o *orders) take(req *nodev1.CommandRequest) error {
+// accept refuses a command that comes after a newer one of the same control. One that is given twice is taken twice.
+func (o *commandSequence) accept(req *nodev1.CommandRequest) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	term, order := req.GetTerm().GetNumber(), req.GetOrder()

@@ -15,10 +15,10 @@ import (
 
 // TestALateCommandIsRefused: what a cut network has held back is not obeyed when it comes at last.
 func TestALateCommandIsRefused(t *testing.T) {
-	var o orders
+	var o commandSequence
 	for _, tc := range []struct {
 		term, order uint64
-		taken       bool
+		accepted    bool
 	}{
 		{1, 0, true}, // of whoever does not count
 		{1, 5, true},
@@ -32,7 +32,7 @@ func TestALateCommandIsRefused(t *testing.T) {
 		{2, 2, false},
 	} {
 		req := &nodev1.CommandRequest{Term: &nodev1.Term{Number: tc.term}, Order: tc.order}
-		if err := o.take(req); (err == nil) != tc.taken {
+		if err := o.accept(req); (err == nil) != tc.accepted {
 			t.Errorf("command %d of term %d: %v", tc.order, tc.term, err)
 		}
 	}

@@ -14,50 +14,50 @@ import (
 // nodes of the view; each lets it in when it has done with the process before:
 //
 //	the scheduler says that the unit is gone ─► the builder unit has revoked its windows ─► vacate
-//	the link is over, the new process dials ─► returns ─► linkedAgain: the report names it among those lost no more
+//	the link is over, the new process dials ─► returns ─► clearLost: the report names it among those lost no more
 //	when no report names it the control has it start ─► the scheduler says that it is back
 
-// vacate notes that another process may take the place of a readout unit that is gone.
-func (s *session) vacate(rank int) {
+// allowReadmission notes that another process may take the place of a readout unit that is gone.
+func (s *session) allowReadmission(rank int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.gone[rank] = true
+	s.vacatedRanks[rank] = true
 }
 
-// returns says whether another process may take a rank; nil where a run bears the loss of none.
-func (s *session) returns() func(rank int) bool {
-	if d := s.deciding.rank; !s.bearsReadout() && (d == config.None || !s.apart(d)) {
+// readmissionCheck says whether another process may take a rank; nil where a run bears the loss of none.
+func (s *session) readmissionCheck() func(rank int) bool {
+	if d := s.decisions.rank; !s.toleratesReadoutLoss() && (d == config.None || !s.hasDecisionUnitOnly(d)) {
 		return nil
 	}
 	return func(rank int) bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.gone[rank] && !s.dead
+		return s.vacatedRanks[rank] && !s.aborted
 	}
 }
 
-// linkedAgain takes that another process has taken a rank.
-func (s *session) linkedAgain(rank int) {
+// clearLost takes that another process has taken a rank.
+func (s *session) clearLost(rank int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.gone, rank)
+	delete(s.vacatedRanks, rank)
 	s.lost = slices.DeleteFunc(slices.Clone(s.lost), func(r int) bool { return r == rank })
-	if len(s.lost) == 0 && !s.dead {
+	if len(s.lost) == 0 && !s.aborted {
 		go func() { _ = s.node.runner.Restore() }() // the state machine may be waiting for a transition
 	}
 }
 
-var errNotBack = errors.New(
+var errNotReadmitted = errors.New(
 	"the scheduler lets this readout unit take part from the beginning, and the run goes on already")
 
-// resume has a source begin with the MEP from which the unit takes part again.
-func (s *session) resume(ctx context.Context, src source.Source, client *tagnet.RUClient, back bool) error {
-	if !back {
+// resumeSource has a source begin with the MEP from which the unit takes part again.
+func (s *session) resumeSource(ctx context.Context, src source.Source, client *tagnet.RUClient, rejoining bool) error {
+	if !rejoining {
 		return nil
 	}
 	from := client.RejoinPoint()
 	if !from.Rejoined || int(from.RU) != int(s.me.GetRuIndex()) {
-		return errNotBack
+		return errNotReadmitted
 	}
 	return source.BeginAt(ctx, src, from.FirstMEP)
 }

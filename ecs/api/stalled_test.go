@@ -23,17 +23,17 @@ import (
 )
 
 // bounds makes streams of a house few.
-func bounds(streams int, stand time.Duration) func(*api.Config, *api.Server) {
+func bounds(streams int, timeout time.Duration) func(*api.Config, *api.Server) {
 	return func(_ *api.Config, s *api.Server) {
 		if s != nil {
-			s.SetBounds(streams, 256<<20, stand)
+			s.SetBounds(streams, 256<<20, timeout)
 		}
 	}
 }
 
 // TestOneUserCannotTakeAllStreams: over gRPC and over HTTP, by the same count.
 func TestOneUserCannotTakeAllStreams(t *testing.T) {
-	h := newHouse(t, apitest.Options{}, bounds(8, time.Minute))
+	h := newFixture(t, apitest.Options{}, bounds(8, time.Minute))
 	ctx := patiently.Context(t)
 	vera, otto, bearer := h.client("vera", certs.RoleViewer), h.client("otto", certs.RoleViewer), h.session()
 	open := func(c ecsv1.RunControlClient) error {
@@ -83,15 +83,15 @@ func (flood) Tap(ctx context.Context, _ *tapv1.Selection, send func(*tapv1.Sampl
 	return ctx.Err()
 }
 
-// TestAReaderThatStandsStillIsLetGo: its place is free again, and others have not noticed.
-func TestAReaderThatStandsStillIsLetGo(t *testing.T) {
+// TestAStalledReaderIsEnded: its place is free again, and others have not noticed.
+func TestAStalledReaderIsEnded(t *testing.T) {
 	for _, how := range []string{"grpc", "http"} {
 		t.Run(how, func(t *testing.T) {
-			var told logs
-			h := newHouse(t, apitest.Options{}, bounds(4, 50*time.Millisecond), func(c *api.Config, _ *api.Server) {
+			var log logs
+			h := newFixture(t, apitest.Options{}, bounds(4, 50*time.Millisecond), func(c *api.Config, _ *api.Server) {
 				if c != nil {
 					c.Backend = flood{c.Backend}
-					c.Log = slog.New(slog.NewTextHandler(&told, nil))
+					c.Log = slog.New(slog.NewTextHandler(&log, nil))
 				}
 			})
 			ctx, bearer := patiently.Context(t), h.session()
@@ -114,14 +114,14 @@ func TestAReaderThatStandsStillIsLetGo(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for ctx.Err() == nil && !strings.Contains(told.String(), "its reader stood still") {
+			for ctx.Err() == nil && !strings.Contains(log.String(), "its reader stood still") {
 				time.Sleep(time.Millisecond)
 			}
 			for ctx.Err() == nil && h.Open() > 0 {
 				time.Sleep(time.Millisecond)
 			}
 			if ctx.Err() != nil {
-				t.Errorf("%d streams are open; %s", h.Open(), told.String())
+				t.Errorf("%d streams are open; %s", h.Open(), log.String())
 			}
 		})
 	}

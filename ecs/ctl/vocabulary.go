@@ -47,19 +47,19 @@ func argument(name, kind, help string) *ecsv1.Argument {
 	return &ecsv1.Argument{Name: name, Type: kind, Help: help}
 }
 
-func needed(a *ecsv1.Argument) *ecsv1.Argument {
+func required(a *ecsv1.Argument) *ecsv1.Argument {
 	a.Required = true
 	return a
 }
 
-func otherwise(a *ecsv1.Argument, value string) *ecsv1.Argument {
+func withDefault(a *ecsv1.Argument, value string) *ecsv1.Argument {
 	a.DefaultValue = value
 	return a
 }
 
-// own are the commands that do not steer the partition. Words without a name go to the first argument that can take
+// localCommands are the commands that do not steer the partition. Words without a name go to the first argument that can take
 // them, so a more particular type stands before a more general one.
-var own = []*ecsv1.CommandDescription{
+var localCommands = []*ecsv1.CommandDescription{
 	{Name: doStatus, Help: "Show the state of everything, who has control, and what may be done now."},
 	{Name: doSources, Help: "Show what each live source gives, and what is missing of it."},
 	{Name: doPlan, Help: "Say who would do what if the command that follows were given now, and what stands against " +
@@ -78,7 +78,7 @@ var own = []*ecsv1.CommandDescription{
 			argument("for", typeDuration, "How long."),
 		}},
 	{Name: doRuns, Help: "List the runs on record, newest first.", Arguments: []*ecsv1.Argument{
-		otherwise(argument("limit", typeUint, "How many, at most."), "20"),
+		withDefault(argument("limit", typeUint, "How many, at most."), "20"),
 		argument("before", typeUint, "Only runs before this one; name it: before=120."),
 	}},
 	{Name: doShowRun, Help: "Show the whole record of a run.", Arguments: []*ecsv1.Argument{
@@ -95,23 +95,23 @@ var own = []*ecsv1.CommandDescription{
 		}},
 	{Name: doScan, Help: "Run a list of configurations, one run each in every round, and compare what came of them.",
 		Arguments: []*ecsv1.Argument{
-			needed(argument("file", typeFile, "The list, written as a sweep.")),
+			required(argument("file", typeFile, "The list, written as a sweep.")),
 			argument("out", typeFile, "Directory of the results; without one, scan-NAME. Name it: out=DIR."),
 			argument("rounds", typeUint, "How often each is run; without it, as the file says."),
 			argument("resume", typeBool, "Continue what is in the directory."),
 		}},
 	{Name: doSample, Help: "Read counters of a node many times a second in a run: traffic and stalls, of links and " +
 		"segments.", Arguments: []*ecsv1.Argument{
-		otherwise(argument("every", typeDuration, "Time between two samples, from 1ms to 10s."), "1ms"),
-		otherwise(argument("samples", typeUint, "End after so many, up to 2048; 0: go on until the run is over."), "1000"),
+		withDefault(argument("every", typeDuration, "Time between two samples, from 1ms to 10s."), "1ms"),
+		withDefault(argument("samples", typeUint, "End after so many, up to 2048; 0: go on until the run is over."), "1000"),
 		argument("each", typeBool, "A column for each link and segment, in place of their sums."),
 		argument("csv", typeBool, "Write a line for each sample, with its values, in place of a summary."),
-		needed(argument("node", typeNode, "The node.")),
+		required(argument("node", typeNode, "The node.")),
 		argument("counters", typeText, "Names of counters, with commas between; without, traffic and stalls."),
 	}},
 	{Name: doAudit, Help: "List who asked for what and what was answered, newest first; for administrators.",
 		Arguments: []*ecsv1.Argument{
-			otherwise(argument("limit", typeUint, "How many, at most."), "20"),
+			withDefault(argument("limit", typeUint, "How many, at most."), "20"),
 		}},
 	{Name: doHelp, Help: "List the commands, or explain one.", Arguments: []*ecsv1.Argument{argument("about", typeCommand,
 		"The command.")}},
@@ -120,27 +120,27 @@ var own = []*ecsv1.CommandDescription{
 // noWait is an argument that every command of the partition takes.
 var noWait = argument("no-wait", typeBool, "Go on when the command has begun, and do not wait for its end.")
 
-// Book is what words can mean: the commands of a control, and what its partition has to name.
-type Book struct {
+// Vocabulary is what words can mean: the commands of a control, and what its partition has to name.
+type Vocabulary struct {
 	FSM   *ecsv1.FSM // nil: only what is carried out here
 	Nodes []string
 
-	where string // state of the partition, for a prompt
+	state string // state of the partition, for a prompt
 }
 
 // commands lists everything, those of the partition first.
-func (b Book) commands() []*ecsv1.CommandDescription {
-	return slices.Concat(b.FSM.GetCommands(), own)
+func (b Vocabulary) commands() []*ecsv1.CommandDescription {
+	return slices.Concat(b.FSM.GetCommands(), localCommands)
 }
 
 // command finds one. What the control names like a command of this package's is the control's.
-func (b Book) command(name string) (c *ecsv1.CommandDescription, steers bool) {
+func (b Vocabulary) command(name string) (c *ecsv1.CommandDescription, steers bool) {
 	for _, c := range b.FSM.GetCommands() {
 		if c.GetName() == name {
 			return c, true
 		}
 	}
-	for _, c := range own {
+	for _, c := range localCommands {
 		if c.GetName() == name {
 			return c, false
 		}
@@ -148,7 +148,7 @@ func (b Book) command(name string) (c *ecsv1.CommandDescription, steers bool) {
 	return nil, false
 }
 
-func (b Book) names() []string {
+func (b Vocabulary) names() []string {
 	var out []string
 	for _, c := range b.commands() {
 		if !slices.Contains(out, c.GetName()) {
@@ -158,8 +158,8 @@ func (b Book) names() []string {
 	return out
 }
 
-// state finds a state whose name is written with small or large letters.
-func (b Book) state(word string) (string, bool) {
+// findState finds a state whose name is written with small or large letters.
+func (b Vocabulary) findState(word string) (string, bool) {
 	for _, s := range b.FSM.GetStates() {
 		if strings.EqualFold(s, word) {
 			return s, true

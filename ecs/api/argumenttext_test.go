@@ -25,16 +25,16 @@ func TestSpoken(t *testing.T) {
 		{map[string]string{"settings": "input=tcp::1?secret=/etc/s"}, `input="tcp::1?secret=/etc/s"`},
 		{map[string]string{"configuration": "- no\n- map"}, `configuration="- no\n- map"`},
 	} {
-		if got := spoken(c.args); got != c.want {
+		if got := formatArguments(c.args); got != c.want {
 			t.Errorf("%v: %s, want %s", c.args, got, c.want)
 		}
 	}
-	got := spoken(map[string]string{"configuration": padded})
-	if !strings.HasPrefix(got, `input="exec:id, a"`) || len(got) > mostSpoken+20 || !strings.Contains(got, " more") {
+	got := formatArguments(map[string]string{"configuration": padded})
+	if !strings.HasPrefix(got, `input="exec:id, a"`) || len(got) > maxArguments+20 || !strings.Contains(got, " more") {
 		t.Errorf("%d bytes: %.100s … %s", len(got), got, got[len(got)-20:])
 	}
-	long := spoken(map[string]string{"settings": "input=exec:" + strings.Repeat("a", 10000)})
-	if len(long) > mostSpoken || !strings.Contains(long, "10005 bytes, SHA-256 ") {
+	long := formatArguments(map[string]string{"settings": "input=exec:" + strings.Repeat("a", 10000)})
+	if len(long) > maxArguments || !strings.Contains(long, "10005 bytes, SHA-256 ") {
 		t.Errorf("%d bytes: %.100s", len(long), long)
 	}
 }

@@ -15,68 +15,68 @@ const (
 	DefaultStreams = 256
 	// MaxStreams is the most that Config.Streams may ask for.
 	MaxStreams = 1 << 16
-	// ofUser is the share of one user in streams and bytes: one in so many.
-	ofUser = 4
+	// userShare is the share of one user in streams and bytes: one in so many.
+	userShare = 4
 	// maxSending is how many bytes of messages are on their way in all streams. What a stream holds is its last message,
 	// until the next one is taken: it may still be unread.
 	maxSending = 256 << 20
-	// standTime is how long a reader may stand still before its stream ends.
-	standTime = 10 * time.Second
+	// stallTimeout is how long a reader may stand still before its stream ends.
+	stallTimeout = 10 * time.Second
 )
 
-// room bounds streams: how many are open, and how many bytes are on their way in them; in all, and of one user. A user
+// streamLimiter bounds streams: how many are open, and how many bytes are on their way in them; in all, and of one user. A user
 // that holds nothing may have one message of any size. It may be used by several goroutines.
-type room struct {
-	streams int   // most; immutable
-	bytes   int64 // most; immutable
+type streamLimiter struct {
+	maxStreams int   // most; immutable
+	maxBytes   int64 // most; immutable
 
 	mu    sync.Mutex
-	all   taken
-	users map[string]taken // nobody is listed with zeros
+	total usage
+	users map[string]usage // nobody is listed with zeros
 	freed chan struct{}    // closed when bytes come back; nil: nobody waits
 }
 
-// taken is what is in use.
-type taken struct {
+// usage is what is in use.
+type usage struct {
 	streams int
 	bytes   int64
 }
 
 // perUser is how many streams one user may have.
-func (r *room) perUser() int { return max(r.streams/ofUser, 1) }
+func (r *streamLimiter) perUser() int { return max(r.maxStreams/userShare, 1) }
 
-// enter begins a stream of a user, or says why it may not. The end is leave.
-func (r *room) enter(user string) error {
+// openStream begins a stream of a user, or says why it may not. The end is leave.
+func (r *streamLimiter) openStream(user string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case r.all.streams >= r.streams:
+	case r.total.streams >= r.maxStreams:
 		return status.Errorf(codes.ResourceExhausted, "%d streams are open, which are all there can be: close one, or "+
-			"start the control with a larger --max-streams", r.streams)
+			"start the control with a larger --max-streams", r.maxStreams)
 	case r.users[user].streams >= r.perUser():
 		return status.Errorf(codes.ResourceExhausted, "%s has %d streams open, which are all that one user can have: "+
 			"close one, or start the control with a larger --max-streams", user, r.perUser())
 	}
-	r.add(user, taken{streams: 1})
+	r.add(user, usage{streams: 1})
 	return nil
 }
 
-// leave ends a stream that still holds so many bytes.
-func (r *room) leave(user string, held int64) {
+// closeStream ends a stream that still holds so many bytes.
+func (r *streamLimiter) closeStream(user string, held int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.add(user, taken{-1, -held})
+	r.add(user, usage{-1, -held})
 }
 
-// swap gives the bytes of a message back and takes those of the next, if there is room. Else nothing is taken, and the
+// trySwap gives the bytes of a message back and takes those of the next, if there is room. Else nothing is taken, and the
 // channel closes when it is worth to ask again.
-func (r *room) swap(user string, old, size int64) (yes bool, again <-chan struct{}) {
+func (r *streamLimiter) trySwap(user string, old, size int64) (yes bool, again <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.add(user, taken{bytes: -old})
+	r.add(user, usage{bytes: -old})
 	of := r.users[user].bytes
-	if of == 0 && size <= r.bytes || of+size <= r.bytes/ofUser && r.all.bytes+size <= r.bytes {
-		r.add(user, taken{bytes: size})
+	if of == 0 && size <= r.maxBytes || of+size <= r.maxBytes/userShare && r.total.bytes+size <= r.maxBytes {
+		r.add(user, usage{bytes: size})
 		return true, nil
 	}
 	if r.freed == nil {
@@ -86,14 +86,14 @@ func (r *room) swap(user string, old, size int64) (yes bool, again <-chan struct
 }
 
 // add changes what is in use. The caller holds mu.
-func (r *room) add(user string, by taken) {
+func (r *streamLimiter) add(user string, by usage) {
 	if r.users == nil {
-		r.users = map[string]taken{}
+		r.users = map[string]usage{}
 	}
-	now := taken{r.users[user].streams + by.streams, r.users[user].bytes + by.bytes}
-	r.all.streams += by.streams
-	r.all.bytes += by.bytes
-	if r.users[user] = now; now == (taken{}) {
+	now := usage{r.users[user].streams + by.streams, r.users[user].bytes + by.bytes}
+	r.total.streams += by.streams
+	r.total.bytes += by.bytes
+	if r.users[user] = now; now == (usage{}) {
 		delete(r.users, user)
 	}
 	if by.bytes < 0 && r.freed != nil {
@@ -102,12 +102,12 @@ func (r *room) add(user string, by taken) {
 	}
 }
 
-// wait is swap that waits for room, so long at most.
-func (r *room) wait(ctx context.Context, user string, old, size int64, most time.Duration) error {
+// waitSwap is swap that waits for room, so long at most.
+func (r *streamLimiter) waitSwap(ctx context.Context, user string, old, size int64, most time.Duration) error {
 	over := time.NewTimer(most)
 	defer over.Stop()
 	for ; ; old = 0 {
-		yes, again := r.swap(user, old, size)
+		yes, again := r.trySwap(user, old, size)
 		if yes {
 			return nil
 		}
@@ -118,13 +118,13 @@ func (r *room) wait(ctx context.Context, user string, old, size int64, most time
 		case <-over.C:
 			return status.Errorf(codes.ResourceExhausted, "a message of %d bytes found no room within %v: messages on "+
 				"their way have at most %d bytes, those of one user %d: read faster, ask for less, or close a stream", size,
-				most, r.bytes, r.bytes/ofUser)
+				most, r.maxBytes, r.maxBytes/userShare)
 		}
 	}
 }
 
-// stoodStill is the error of a stream whose reader did not read.
-func stoodStill(most time.Duration) error {
+// stalledError is the error of a stream whose reader did not read.
+func stalledError(most time.Duration) error {
 	return status.Error(codes.ResourceExhausted, fmt.Sprintf("the reader of the stream stood still for %v and was let "+
 		"go: read what comes, or ask for less", most))
 }

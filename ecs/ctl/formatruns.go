@@ -13,15 +13,15 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-func verdict(r *ecsv1.Run) string {
+func verdictText(r *ecsv1.Run) string {
 	if r.GetVerdict() == ecsv1.Verdict_VERDICT_UNSPECIFIED {
 		return "goes on"
 	}
 	return strings.TrimPrefix(r.GetVerdict().String(), "VERDICT_")
 }
 
-// seconds writes a duration that was told in them.
-func seconds(s float64) string {
+// formatSeconds writes a duration that was told in them.
+func formatSeconds(s float64) string {
 	return (time.Duration(s*1e3) * time.Millisecond).String()
 }
 
@@ -37,7 +37,7 @@ func writeRuns(w io.Writer, r *ecsv1.ListRunsResponse) error {
 		if one.GetScan() != "" {
 			remark = strings.TrimSpace("scan " + one.GetScan() + " " + remark)
 		}
-		t.row(fmt.Sprint(one.GetNumber()), verdict(one), at(one.GetStartBegun()), seconds(one.GetDurationS()),
+		t.row(fmt.Sprint(one.GetNumber()), verdictText(one), formatTime(one.GetStartBegun()), formatSeconds(one.GetDurationS()),
 			fmt.Sprint(one.GetEventsBuilt()),
 			fmt.Sprint(one.GetEventsIncomplete()), Frequency(one.GetEventRateHz()),
 			Throughput(one.GetGoodputGbps()),
@@ -52,10 +52,10 @@ func writeRuns(w io.Writer, r *ecsv1.ListRunsResponse) error {
 
 // verdictLine is a run in one line.
 func verdictLine(r *ecsv1.Run) string {
-	s := fmt.Sprintf("run %d: %s, %s after %s, %d events built, %d incomplete, %s", r.GetNumber(), verdict(r),
-		r.GetEnd(), seconds(r.GetDurationS()),
+	s := fmt.Sprintf("run %d: %s, %s after %s, %d events built, %d incomplete, %s", r.GetNumber(), verdictText(r),
+		r.GetEnd(), formatSeconds(r.GetDurationS()),
 		r.GetEventsBuilt(), r.GetEventsIncomplete(), Throughput(r.GetGoodputGbps()))
-	switch cause := because(r.GetCause()); {
+	switch cause := causeText(r.GetCause()); {
 	case r.GetVerdictWhy() != "":
 		s += "; " + r.GetVerdictWhy() // it begins with the cause, where there is one
 	case r.GetCause() != nil:
@@ -67,7 +67,7 @@ func verdictLine(r *ecsv1.Run) string {
 // writeRun writes a record as a page.
 func writeRun(w io.Writer, r *ecsv1.Run) error {
 	t := newTable(w)
-	t.row(fmt.Sprintf("run %d", r.GetNumber()), verdict(r))
+	t.row(fmt.Sprintf("run %d", r.GetNumber()), verdictText(r))
 	optional := func(name, text string) {
 		if text != "" {
 			t.row(name, text)
@@ -76,24 +76,24 @@ func writeRun(w io.Writer, r *ecsv1.Run) error {
 	optional("why", r.GetVerdictWhy())
 	optional("remark", r.GetRemark())
 	optional("scan", r.GetScan())
-	optional("cause", because(r.GetCause()))
+	optional("cause", causeText(r.GetCause()))
 	optional("part", r.GetCause().GetPart())
-	optional("first seen", moment(r.GetCause().GetAt()))
+	optional("first seen", formatMoment(r.GetCause().GetAt()))
 	by := "by " + r.GetStartedBy()
 	if r.GetStoppedBy() != "" {
 		by += ", stopped by " + r.GetStoppedBy()
 	}
 	t.row("started", by)
-	t.row("start", moment(r.GetStartBegun())+" begun, "+moment(r.GetStartDone())+" done"+took(r.GetStartBegun(),
+	t.row("start", formatMoment(r.GetStartBegun())+" begun, "+formatMoment(r.GetStartDone())+" done"+elapsedText(r.GetStartBegun(),
 		r.GetStartDone()))
-	t.row("stop", moment(r.GetStopBegun())+" begun, "+moment(r.GetStopDone())+" done"+took(r.GetStopBegun(),
+	t.row("stop", formatMoment(r.GetStopBegun())+" begun, "+formatMoment(r.GetStopDone())+" done"+elapsedText(r.GetStopBegun(),
 		r.GetStopDone()))
 	if r.GetEndFound() {
 		t.row("", "it ended while no control was there: done is when one that came back found that")
 	}
 	optional("end", r.GetEnd())
 	t.row("built", fmt.Sprintf("%d events, %d incomplete, %d bytes in %s", r.GetEventsBuilt(), r.GetEventsIncomplete(),
-		r.GetBytesBuilt(), seconds(r.GetDurationS())))
+		r.GetBytesBuilt(), formatSeconds(r.GetDurationS())))
 	t.row("rate", Frequency(r.GetEventRateHz())+", "+Throughput(r.GetGoodputGbps()))
 	t.row("nodes", strings.Join(r.GetNodes(), " "))
 	for _, name := range slices.Sorted(maps.Keys(r.GetVersions())) {
@@ -128,7 +128,7 @@ func writeRunTables(w io.Writer, r *ecsv1.Run) error {
 	fmt.Fprintln(w, "\nwhat happened")
 	t := newTable(w)
 	for _, e := range r.GetEvents() {
-		t.row("  "+moment(e.GetAt()), e.GetKind(), e.GetComponent(), e.GetText())
+		t.row("  "+formatMoment(e.GetAt()), e.GetKind(), e.GetComponent(), e.GetText())
 	}
 	return t.end()
 }
@@ -153,19 +153,19 @@ func writeLosses(w io.Writer, losses []*ecsv1.Loss) error {
 	return t.end()
 }
 
-// there says whether somebody noted a time: a control of an earlier version sent the year 1 where nobody had.
-func there(t *timestamppb.Timestamp) bool { return t != nil && !t.AsTime().IsZero() }
+// isSet says whether somebody noted a time: a control of an earlier version sent the year 1 where nobody had.
+func isSet(t *timestamppb.Timestamp) bool { return t != nil && !t.AsTime().IsZero() }
 
-// moment is a time to the millisecond.
-func moment(t *timestamppb.Timestamp) string {
-	if !there(t) {
+// formatMoment is a time to the millisecond.
+func formatMoment(t *timestamppb.Timestamp) string {
+	if !isSet(t) {
 		return ""
 	}
 	return t.AsTime().UTC().Format("2006-01-02 15:04:05.000Z")
 }
 
-func took(from, to *timestamppb.Timestamp) string {
-	if !there(from) || !there(to) {
+func elapsedText(from, to *timestamppb.Timestamp) string {
+	if !isSet(from) || !isSet(to) {
 		return ""
 	}
 	return fmt.Sprintf(" (%v)", to.AsTime().Sub(from.AsTime()).Round(time.Millisecond))

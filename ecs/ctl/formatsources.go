@@ -22,14 +22,14 @@ func writeSources(w io.Writer, s *ecsv1.Snapshot) error {
 	for _, x := range s.GetSources() {
 		last, age := "–", "–"
 		if x.GetFragments() > 0 {
-			last, age = fmt.Sprint(x.GetLastEvent()), since(x.GetAgeUs())
+			last, age = fmt.Sprint(x.GetLastEvent()), formatAge(x.GetAgeUs())
 		}
 		name := cmp.Or(x.GetNode(), "–")
 		if x.GetSilent() {
 			name += ", silent"
 		}
-		t.row(fmt.Sprint(x.GetSource()), x.GetName(), name, Frequency(x.GetFragmentsPerS()), bitRate(x.GetBytesPerS()),
-			fmt.Sprintf("%.0f B", x.GetMeanSize()), fmt.Sprint(x.GetFragments()), missing(x), fmt.Sprint(x.GetThrown()),
+		t.row(fmt.Sprint(x.GetSource()), x.GetName(), name, Frequency(x.GetFragmentsPerS()), formatBitRate(x.GetBytesPerS()),
+			fmt.Sprintf("%.0f B", x.GetMeanSize()), fmt.Sprint(x.GetFragments()), formatMissing(x), fmt.Sprint(x.GetThrown()),
 			fmt.Sprint(x.GetRefused()), fmt.Sprint(x.GetLost()), fmt.Sprint(x.GetDropped()), last, age,
 			cmp.Or(x.GetFrontend(), "–"))
 	}
@@ -55,8 +55,8 @@ func writeWhy(w io.Writer, x *ecsv1.SourceFigures, n uint64, what, why string) e
 	return err
 }
 
-// missing is how many fragments of a source were not there, and which part of its events that is.
-func missing(x *ecsv1.SourceFigures) string {
+// formatMissing is how many fragments of a source were not there, and which part of its events that is.
+func formatMissing(x *ecsv1.SourceFigures) string {
 	n, of := x.GetMissing(), x.GetMissing()+x.GetUsed()
 	if n == 0 {
 		return "0"
@@ -64,8 +64,8 @@ func missing(x *ecsv1.SourceFigures) string {
 	return fmt.Sprintf("%d (%.2g %%)", n, 100*float64(n)/float64(of))
 }
 
-// since writes how long ago something was, given µs.
-func since(us uint64) string {
+// formatAge writes how long ago something was, given µs.
+func formatAge(us uint64) string {
 	d := time.Duration(us) * time.Microsecond
 	if d < time.Second {
 		return d.Round(time.Millisecond).String() + " ago"
@@ -73,8 +73,8 @@ func since(us uint64) string {
 	return d.Round(100*time.Millisecond).String() + " ago"
 }
 
-// bitRate writes bytes a second as bits.
-func bitRate(bytesPerS float64) string {
+// formatBitRate writes bytes a second as bits.
+func formatBitRate(bytesPerS float64) string {
 	bits := bytesPerS * 8
 	for _, unit := range []string{"bit/s", "kbit/s", "Mbit/s"} {
 		if bits < 1000 {

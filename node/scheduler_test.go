@@ -15,8 +15,8 @@ import (
 	"ringlet/tagnet"
 )
 
-// seated has n0 make the scheduler of a new view, and returns what every command of its run says.
-func (p *pair) seated(c config.Config) (tagnet.Scope, *nodev1.CommandRequest) {
+// hostScheduler has n0 make the scheduler of a new view, and returns what every command of its run says.
+func (p *pair) hostScheduler(c config.Config) (tagnet.Scope, *nodev1.CommandRequest) {
 	p.t.Helper()
 	p.number++
 	p.view.Number = p.number
@@ -51,8 +51,8 @@ var upward = []nodev1.Command{
 	nodev1.Command_COMMAND_LOAD, nodev1.Command_COMMAND_CONFIGURE, nodev1.Command_COMMAND_START,
 }
 
-// up takes both nodes to Running.
-func (p *pair) up(req *nodev1.CommandRequest) {
+// bringUp takes both nodes to Running.
+func (p *pair) bringUp(req *nodev1.CommandRequest) {
 	p.t.Helper()
 	for _, cmd := range upward {
 		req.Command = cmd
@@ -93,10 +93,10 @@ func TestSchedulerOnANode(t *testing.T) {
 	p := newPair(t)
 	for range 2 { // the second view takes the seat of the first, which is drained
 		c := testConfig(t, t.TempDir()+"/")
-		scope, req := p.seated(c)
+		scope, req := p.hostScheduler(c)
 		first := p.connect(0)
 		before := tagnet.NewRemote(first, tagnet.RemoteConfig{Scope: scope})
-		p.up(req)
+		p.bringUp(req)
 		_ = first.Close()
 		before.Close()
 		after := tagnet.NewRemote(p.connect(0), tagnet.RemoteConfig{Scope: scope})

@@ -10,59 +10,59 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// keepKey is where the memory holds what a restarted control needs so that its users notice nothing.
-const keepKey = "api"
+// stateKey is where the memory holds what a restarted control needs so that its users notice nothing.
+const stateKey = "api"
 
-// kept is what outlives the process: who has control, and the hashes of open sessions with the time each was opened.
-type kept struct {
+// savedState is what outlives the process: who has control, and the hashes of open sessions with the time each was opened.
+type savedState struct {
 	Owner    string               `json:"owner,omitempty"`
 	Role     ecsv1.Role           `json:"role,omitempty"`
 	Since    time.Time            `json:"since,omitzero"`
 	Sessions map[string]time.Time `json:"sessions,omitempty"`
 }
 
-// keep writes down what is to outlive the process. It is called with each change, of which there are few.
-func (s *Server) keep() {
-	s.keeping.Lock()
-	defer s.keeping.Unlock()
-	owner := s.service.owned()
-	text, err := json.Marshal(kept{
+// saveState writes down what is to outlive the process. It is called with each change, of which there are few.
+func (s *Server) saveState() {
+	s.saveMu.Lock()
+	defer s.saveMu.Unlock()
+	owner := s.service.currentOwner()
+	text, err := json.Marshal(savedState{
 		Owner:    owner.name,
 		Role:     owner.role,
 		Since:    owner.since,
-		Sessions: s.sessions.list(),
+		Sessions: s.sessions.export(),
 	})
 	if err == nil {
-		err = s.records.Remember(keepKey, text)
+		err = s.records.Remember(stateKey, text)
 	}
 	if err != nil {
 		s.log.Error("sessions and the owner of the control would not outlive this process", "err", err)
 	}
 }
 
-const lostSessions = "the sessions and the owner of the control are lost: users sign in, and take control again"
+const lostSessionsText = "the sessions and the owner of the control are lost: users sign in, and take control again"
 
-// recall reads what keep wrote. What cannot be read is as if it was not there, and said: whoever had control takes it
+// loadState reads what keep wrote. What cannot be read is as if it was not there, and said: whoever had control takes it
 // again.
-func (s *Server) recall() {
-	text, err := s.records.Recall(keepKey)
+func (s *Server) loadState() {
+	text, err := s.records.Recall(stateKey)
 	if err != nil || text == nil {
 		if err != nil {
-			s.log.Error(lostSessions, "err", err)
+			s.log.Error(lostSessionsText, "err", err)
 		}
 		return
 	}
-	var k kept
+	var k savedState
 	if err := json.Unmarshal(text, &k); err != nil {
-		s.log.Error(lostSessions, "err", fmt.Errorf("what was kept of them: %w", err))
+		s.log.Error(lostSessionsText, "err", fmt.Errorf("what was kept of them: %w", err))
 		return
 	}
 	s.service.owner = ownership{name: k.Owner, role: k.Role, since: k.Since}
 	s.sessions.restore(k.Sessions, s.now())
 }
 
-// list is the open sessions by the hash of their word.
-func (s *sessions) list() map[string]time.Time {
+// export is the open sessions by the hash of their word.
+func (s *sessions) export() map[string]time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := map[string]time.Time{}

@@ -35,7 +35,7 @@ func TestReadoutComesBack(t *testing.T) {
 			})
 			s, address := p.scheduler(c)
 			req := &nodev1.CommandRequest{Configuration: c.Effective(), View: p.view, TagnetAddress: address}
-			p.up(req)
+			p.bringUp(req)
 			p.more(s, 20)
 			losses := cases.Count(2, 1)
 			for times := range losses {
@@ -55,7 +55,7 @@ func TestReadoutComesBack(t *testing.T) {
 				}
 			}
 			p.end(s)
-			p.wholeAgain(s, victim)
+			p.checkRejoined(s, victim)
 		})
 	}
 }
@@ -111,8 +111,8 @@ func (p *pair) revive(s *tagnet.Server, req *nodev1.CommandRequest, rank int) {
 	}
 }
 
-// wholeAgain holds that parts are missing of the MEPs that the readout unit was gone for, and of no others.
-func (p *pair) wholeAgain(s *tagnet.Server, rank int) {
+// checkRejoined holds that parts are missing of the MEPs that the readout unit was gone for, and of no others.
+func (p *pair) checkRejoined(s *tagnet.Server, rank int) {
 	p.t.Helper()
 	reg := s.Registers()
 	gone := reg.Rus[rank].Gone

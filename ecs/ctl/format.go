@@ -58,9 +58,9 @@ func plain(s string) string {
 	}, s)
 }
 
-// at writes a time as all are written: UTC, to the second.
-func at(t *timestamppb.Timestamp) string {
-	if !there(t) {
+// formatTime writes a time as all are written: UTC, to the second.
+func formatTime(t *timestamppb.Timestamp) string {
+	if !isSet(t) {
 		return "–"
 	}
 	return t.AsTime().UTC().Format(time.DateTime + "Z")
@@ -73,23 +73,23 @@ func roleName(r ecsv1.Role) string {
 	return strings.ToLower(strings.TrimPrefix(r.String(), "ROLE_"))
 }
 
-func owner(o *ecsv1.Owner) string {
+func ownerText(o *ecsv1.Owner) string {
 	if o.GetName() == "" {
 		return "nobody"
 	}
 	s := fmt.Sprintf("%s (%s)", o.GetName(), roleName(o.GetRole()))
 	if o.GetSince() != nil {
-		s += " since " + at(o.GetSince())
+		s += " since " + formatTime(o.GetSince())
 	}
 	return s
 }
 
 func writeOwner(w io.Writer, o *ecsv1.Owner) error {
-	_, err := fmt.Fprintln(w, "control is with", plain(owner(o)))
+	_, err := fmt.Fprintln(w, "control is with", plain(ownerText(o)))
 	return err
 }
 
-func because(c *ecsv1.Cause) string {
+func causeText(c *ecsv1.Cause) string {
 	if c == nil {
 		return ""
 	}
@@ -104,7 +104,7 @@ func because(c *ecsv1.Cause) string {
 func writeStatus(w io.Writer, st *ecsv1.PartitionStatus) error {
 	t := newTable(w)
 	root := st.GetRoot()
-	t.row("state", stateOf(root)+" since "+at(st.GetSince()))
+	t.row("state", stateOf(root)+" since "+formatTime(st.GetSince()))
 	switch {
 	case st.GetRun() == 0:
 		t.row("run", "none on record")
@@ -113,7 +113,7 @@ func writeStatus(w io.Writer, st *ecsv1.PartitionStatus) error {
 	default:
 		t.row("run", fmt.Sprintf("%d was the last", st.GetRun()))
 	}
-	t.row("control", "is with "+owner(st.GetOwner())+"; you are "+owner(st.GetYou()))
+	t.row("control", "is with "+ownerText(st.GetOwner())+"; you are "+ownerText(st.GetYou()))
 	t.row("allowed", cmp.Or(strings.Join(st.GetAllowed(), " "), "nothing"))
 	hash := "none"
 	if st.GetConfigurationHash() != "" {
@@ -134,18 +134,18 @@ func writeStatus(w io.Writer, st *ecsv1.PartitionStatus) error {
 
 // writeComponent writes a branch; first stands before its own name, rest before those below it.
 func writeComponent(t *table, c *ecsv1.Component, first, rest string) {
-	part := "yes"
+	participation := "yes"
 	switch {
 	case c.GetSpare():
-		part = "spare"
+		participation = "spare"
 	case !c.GetIncluded():
-		part = "excluded"
+		participation = "excluded"
 	}
 	where := cmp.Or(c.GetFacts()["address"], c.GetFacts()["host"])
 	if node := c.GetFacts()["node"]; where == "" && node != "" {
 		where = "on " + node
 	}
-	t.row(first+c.GetName(), stateOf(c), part, c.GetLoss(), where, because(c.GetCause()))
+	t.row(first+c.GetName(), stateOf(c), participation, c.GetLoss(), where, causeText(c.GetCause()))
 	for i, child := range c.GetChildren() {
 		if i == len(c.GetChildren())-1 {
 			writeComponent(t, child, rest+"└ ", rest+"  ")
@@ -214,24 +214,24 @@ func writeAudit(w io.Writer, r *ecsv1.ListAuditResponse) error {
 	t := newTable(w)
 	t.row("at", "who", "role", "from", "what", "with", "answer")
 	for _, e := range r.GetEntries() {
-		t.row(at(e.GetAt()), e.GetUser(), roleName(e.GetRole()), e.GetAddress(), e.GetAction(),
-			brief(e.GetArguments()), e.GetAnswer())
+		t.row(formatTime(e.GetAt()), e.GetUser(), roleName(e.GetRole()), e.GetAddress(), e.GetAction(),
+			shorten(e.GetArguments()), e.GetAnswer())
 	}
 	return t.end()
 }
 
-// mostArguments is how much of the arguments stands in the table, in characters; all of them are in the JSON.
-const mostArguments = 80
+// maxShownArguments is how much of the arguments stands in the table, in characters; all of them are in the JSON.
+const maxShownArguments = 80
 
-func brief(s string) string {
-	if r := []rune(s); len(r) > mostArguments {
-		return string(r[:mostArguments-1]) + "…"
+func shorten(s string) string {
+	if r := []rune(s); len(r) > maxShownArguments {
+		return string(r[:maxShownArguments-1]) + "…"
 	}
 	return s
 }
 
 // writeHelp lists all commands, or explains one.
-func writeHelp(w io.Writer, b Book, about string) error {
+func writeHelp(w io.Writer, b Vocabulary, about string) error {
 	t := newTable(w)
 	if about == "" {
 		for _, c := range b.commands() {

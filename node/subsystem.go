@@ -1,0 +1,73 @@
+package node
+
+import (
+	"errors"
+	"strings"
+
+	"ringlet/barrier"
+	"ringlet/builderunit"
+	"ringlet/builderunit/sink"
+	"ringlet/readoutunit/source"
+	"ringlet/shmem"
+	"ringlet/tagnet"
+	"ringlet/transport"
+)
+
+// Stable words for parts. An error whose type tells of none goes by where it came up.
+const (
+	SubsystemTransport = "transport"
+	subsystemBarrier   = "barrier"
+	SubsystemScheduler = "scheduler"
+	SubsystemOutput    = "output"
+	subsystemInput     = "input"
+	subsystemMemory    = "memory"
+	subsystemLinks     = "links" // they are down, for a reason that a node has told before
+	SubsystemBuilder   = "builder_unit"
+	subsystemDecision  = "decision_unit"
+	SubsystemData      = "data" // of a readout unit, which whoever has checked them names
+	SubsystemConfig    = "configuration"
+)
+
+// subsystemOf is the stable word for the part that an error is of: by its type, or else where it came up.
+func subsystemOf(where string, err error) string {
+	var named *subsystemError
+	var link *transport.LinkError
+	var late *barrier.TimeoutError
+	var out *sink.SinkError
+	var bad *source.BadRecordError
+	var segment *shmem.SegmentError
+	var data *builderunit.DataError
+	var small *builderunit.SlotTooSmallError
+	switch {
+	case errors.As(err, &named):
+		return named.subsystem
+	case errors.As(err, &data):
+		return SubsystemData
+	case errors.As(err, &small):
+		return SubsystemConfig
+	case errors.Is(err, errLinksDown):
+		return subsystemLinks
+	case errors.As(err, &link):
+		return SubsystemTransport
+	case errors.As(err, &late):
+		return subsystemBarrier
+	case errors.Is(err, tagnet.ErrGone):
+		return SubsystemScheduler
+	case errors.As(err, &out):
+		return SubsystemOutput
+	case errors.As(err, &bad), errors.Is(err, source.ErrChanged):
+		return subsystemInput
+	case errors.As(err, &segment):
+		return subsystemMemory
+	}
+	return strings.ReplaceAll(where, " ", "_")
+}
+
+// subsystemError is an error of a part that its type does not tell.
+type subsystemError struct {
+	subsystem string
+	err       error
+}
+
+func (e *subsystemError) Error() string { return e.err.Error() }
+func (e *subsystemError) Unwrap() error { return e.err }
