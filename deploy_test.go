@@ -51,8 +51,8 @@ func TestRolloutUsesNoPredictableName(t *testing.T) {
 				!strings.HasSuffix(string(got), "a package\n") {
 				t.Errorf("installed %q, %v", got, err)
 			}
-			if left, err := os.ReadDir(remote); err != nil || len(left) > 0 {
-				t.Errorf("left behind: %v, %v", left, err)
+			if remaining, err := os.ReadDir(remote); err != nil || len(remaining) > 0 {
+				t.Errorf("left behind: %v, %v", remaining, err)
 			}
 		})
 	}

@@ -79,7 +79,7 @@ func exprs(v any) (out []string) {
 }
 
 // Dashboards and alert rules speak of no metric that nobody tells.
-func TestDashboardsAndAlertsNameMetricsThatAreTold(t *testing.T) {
+func TestDashboardsAndAlertsNameExistingMetrics(t *testing.T) {
 	known := map[string]bool{}
 	for _, m := range slices.Concat(metrics.NodeMetrics(node.Counters()), metrics.ControlMetrics(tagnet.CounterList())) {
 		known[m.Name] = true

@@ -219,7 +219,7 @@ func commandsOf(structs map[string]*ast.StructType, name, of string) []command {
 		}
 		nested = true
 		if _, hidden := tag.Lookup("hidden"); !hidden {
-			below = append(below, commandsOf(structs, name+" "+kebab(f.Names[0].Name), inner.Name)...)
+			below = append(below, commandsOf(structs, name+" "+cmp.Or(tag.Get("name"), kebab(f.Names[0].Name)), inner.Name)...)
 		}
 	}
 	if nested {

@@ -10,20 +10,20 @@ import (
 	"testing"
 )
 
-// ofOthers are methods that interfaces of other modules ask for: gRPC, Prometheus, memberlist, quic-go, encoders,
+// foreignMethods are methods that interfaces of other modules ask for: gRPC, Prometheus, memberlist, quic-go, encoders,
 // groot.
-var ofOthers = strings.Fields(`ClientHandshake ConnectionIDLen Describe DialAddressTimeout GenerateConnectionID
+var foreignMethods = strings.Fields(`ClientHandshake ConnectionIDLen Describe DialAddressTimeout GenerateConnectionID
 	Elements GetBroadcasts Less LocalState MarshalJSON MarshalText
 	MergeRemoteState NodeMeta NotifyAlive NotifyConflict NotifyJoin NotifyLeave NotifyMerge NotifyMsg NotifyUpdate
 	MarshalYAML PacketCh ReadBatch SendHeader StreamCh UnmarshalYAML WriteMsgUDP`)
 
 // names are the names of a repository: a package's as "folder Name", a method's as "folder .Name".
 type names struct {
-	declared map[string]token.Position
-	used     map[string]bool     // by another package, or in a signature
-	groups   [][]string          // constants that stand together, with their type
-	selected map[string][]string // ".Name", by the packages that have such a selector
-	asked    map[string]bool     // ".Name" that an interface has
+	declared    map[string]token.Position
+	used        map[string]bool     // by another package, or in a signature
+	groups      [][]string          // constants that stand together, with their type
+	selected    map[string][]string // ".Name", by the packages that have such a selector
+	inInterface map[string]bool     // ".Name" that an interface has
 }
 
 // TestExportedNamesHaveACaller: what no other package names begins with a small letter. Whoever takes the last caller
@@ -32,13 +32,13 @@ type names struct {
 // is below clients is for programs of others.
 func TestExportedNamesHaveACaller(t *testing.T) {
 	n := names{
-		declared: map[string]token.Position{},
-		used:     map[string]bool{},
-		asked:    map[string]bool{},
-		selected: map[string][]string{},
+		declared:    map[string]token.Position{},
+		used:        map[string]bool{},
+		inInterface: map[string]bool{},
+		selected:    map[string][]string{},
 	}
-	for _, name := range ofOthers {
-		n.asked["."+name] = true
+	for _, name := range foreignMethods {
+		n.inInterface["."+name] = true
 	}
 	for _, file := range files(t, ".go") {
 		set := token.NewFileSet()
@@ -61,7 +61,7 @@ func TestExportedNamesHaveACaller(t *testing.T) {
 	for key, at := range n.declared {
 		dir, name, _ := strings.Cut(key, " ")
 		elsewhere := slices.ContainsFunc(n.selected[name], func(by string) bool { return by != dir })
-		if !n.used[key] && !n.asked[name] && !elsewhere {
+		if !n.used[key] && !n.inInterface[name] && !elsewhere {
 			t.Errorf("%v: no other package names %s", at, strings.TrimPrefix(name, "."))
 		}
 	}
@@ -91,7 +91,7 @@ func (n *names) uses(file string, f *ast.File) {
 		case *ast.InterfaceType:
 			for _, m := range x.Methods.List {
 				for _, name := range m.Names {
-					n.asked["."+name.Name] = true
+					n.inInterface["."+name.Name] = true
 				}
 			}
 		}
@@ -101,17 +101,17 @@ func (n *names) uses(file string, f *ast.File) {
 
 // declares notes the exported names of a file, and the types that stand in what they are made of.
 func (n *names) declares(dir string, f *ast.File, set *token.FileSet) {
-	var own []*ast.Ident
+	var declaredHere []*ast.Ident
 	add := func(name *ast.Ident, prefix string) string {
 		if key := dir + " " + prefix + name.Name; name.IsExported() {
-			n.declared[key], own = set.Position(name.Pos()), append(own, name)
+			n.declared[key], declaredHere = set.Position(name.Pos()), append(declaredHere, name)
 			return key
 		}
 		return ""
 	}
 	madeOf := func(node ast.Node) {
 		ast.Inspect(node, func(x ast.Node) bool {
-			if id, is := x.(*ast.Ident); is && !slices.Contains(own, id) {
+			if id, is := x.(*ast.Ident); is && !slices.Contains(declaredHere, id) {
 				n.used[dir+" "+id.Name] = true
 			}
 			return true

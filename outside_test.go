@@ -29,11 +29,11 @@ type outsider struct {
 var (
 	listenNames = regexp.MustCompile(`^(Listen([A-Z]|$)|NewNetTransport$)`)
 	parserNames = regexp.MustCompile(`^([Pp]arse|[Rr]ead|[Dd]ecode|[Uu]nmarshal|[Ll]oad)([A-Z]|$)`)
-	inTicks     = regexp.MustCompile("`([^`]+)`")
+	backquoted  = regexp.MustCompile("`([^`]+)`")
 )
 
-// beside are folders that stand in no cluster: lab measures, testkit tests, cicheck checks this repository.
-var beside = regexp.MustCompile(`^(lab|testkit|internal/cicheck)/`)
+// outsideCluster are folders that stand in no cluster: lab measures, testkit tests, cicheck checks this repository.
+var outsideCluster = regexp.MustCompile(`^(lab|testkit|internal/cicheck)/`)
 
 // TestEveryInputFromOutsideHasItsRow: the page says which listeners, parsers and RPCs its tables must name, and how
 // they are found. What the tables name is there.
@@ -54,7 +54,7 @@ func TestEveryInputFromOutsideHasItsRow(t *testing.T) {
 		}
 	}
 	for _, file := range files(t, ".go") {
-		if beside.MatchString(file) {
+		if outsideCluster.MatchString(file) {
 			continue
 		}
 		set := token.NewFileSet()
@@ -93,7 +93,7 @@ func namedOutside(t *testing.T) map[string]bool {
 		case last == "read by":
 			inputs = true
 		case inputs:
-			for _, m := range inTicks.FindAllStringSubmatch(last, -1) {
+			for _, m := range backquoted.FindAllStringSubmatch(last, -1) {
 				named[m[1]] = true
 			}
 			if len(row) != 7 {
@@ -135,7 +135,7 @@ func (o outsider) look(d ast.Decl) {
 			o.parses(fn)
 		}
 	case is && strings.HasPrefix(fn.Name.Name, "Fuzz"):
-		o.find(o.at(fn), o.dir, "a fuzz target")
+		o.find(o.position(fn), o.dir, "a fuzz target")
 	}
 }
 
@@ -156,7 +156,7 @@ func (o outsider) place(d ast.Decl) string {
 	return o.dir + "." + name
 }
 
-func (o outsider) at(n ast.Node) string {
+func (o outsider) position(n ast.Node) string {
 	return fmt.Sprintf("%s:%d", o.file, o.set.Position(n.Pos()).Line)
 }
 
@@ -173,14 +173,14 @@ func (o outsider) parses(fn *ast.FuncDecl) {
 		}
 		switch kind := source(p.Type); kind {
 		case "[]byte", "io.Reader", "io.ReadCloser", "io.ReaderAt", "*bufio.Reader", "*os.File", "*http.Request":
-			o.find(o.at(fn), o.place(fn), "a parser")
+			o.find(o.position(fn), o.place(fn), "a parser")
 			return
 		case "string", "[]string":
 			text = true
 		}
 	}
 	if text {
-		o.find(o.at(fn), o.dir, "a parser of text")
+		o.find(o.position(fn), o.dir, "a parser of text")
 	}
 }
 
@@ -205,14 +205,14 @@ func (o outsider) listens(d ast.Decl) {
 		switch n := n.(type) {
 		case *ast.CompositeLit:
 			if source(n.Type) == "http.Server" {
-				o.find(o.at(n), o.place(d), "a server")
+				o.find(o.position(n), o.place(d), "a server")
 			}
 		case *ast.CallExpr:
 			s, ok := n.Fun.(*ast.SelectorExpr)
 			switch name := source(n.Fun); {
 			case !ok:
 			case listenNames.MatchString(s.Sel.Name), name == "grpc.NewServer":
-				o.find(o.at(n), o.place(d), "a listener")
+				o.find(o.position(n), o.place(d), "a listener")
 			case name == "os.Getenv", name == "os.LookupEnv":
 				o.environment(n, d)
 			}
@@ -224,11 +224,11 @@ func (o outsider) listens(d ast.Decl) {
 func (o outsider) environment(call *ast.CallExpr, d ast.Decl) {
 	if text, ok := call.Args[0].(*ast.BasicLit); ok {
 		if name, err := strconv.Unquote(text.Value); err == nil {
-			o.find(o.at(call), name, "a variable of the environment")
+			o.find(o.position(call), name, "a variable of the environment")
 			return
 		}
 	}
-	o.find(o.at(call), o.place(d), "variables of the environment")
+	o.find(o.position(call), o.place(d), "variables of the environment")
 }
 
 func TestInputsFromOutsideAreFound(t *testing.T) {

@@ -109,10 +109,10 @@ func TestOneWayToTheLinkCore(t *testing.T) {
 
 func TestNoFolderWithoutADuty(t *testing.T) {
 	for _, file := range handWritten(t) {
-		for _, part := range strings.Split(path.Dir(file), "/") {
-			switch part {
+		for _, elem := range strings.Split(path.Dir(file), "/") {
+			switch elem {
 			case "util", "utils", "common", "pkg", "types", "helpers", "misc":
-				t.Errorf("%s: a package has one duty, named by the field's own word; %q names none", file, part)
+				t.Errorf("%s: a package has one duty, named by the field's own word; %q names none", file, elem)
 			}
 		}
 	}

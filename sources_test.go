@@ -20,8 +20,8 @@ func sourceRows(t *testing.T) (names []string, rows map[string]bool) {
 	t.Helper()
 	text := string(read(t, sources))
 	rows = map[string]bool{}
-	for _, part := range strings.Split(text, "\n## ")[1:] {
-		name, table, _ := strings.Cut(part, "\n")
+	for _, section := range strings.Split(text, "\n## ")[1:] {
+		name, table, _ := strings.Cut(section, "\n")
 		if !strings.Contains(text, "\n| "+name+" | ") {
 			t.Errorf("%s has no title for %s", sources, name)
 		}

@@ -25,7 +25,7 @@ func TestNoTestWaitsForEver(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines := strings.Split(string(read(t, file)), "\n")
-		w := waits{tell: func(at token.Pos, what string) {
+		w := waits{report: func(at token.Pos, what string) {
 			line := set.Position(at).Line
 			if boundedBy.MatchString(lines[line-1]) || line > 1 && boundedBy.MatchString(lines[line-2]) {
 				return
@@ -44,8 +44,8 @@ func TestNoTestWaitsForEver(t *testing.T) {
 
 // waits finds what waits without a bound.
 type waits struct {
-	chans map[string]bool // what is a channel in the declaration that is looked at
-	tell  func(at token.Pos, what string)
+	chans  map[string]bool // what is a channel in the declaration that is looked at
+	report func(at token.Pos, what string)
 }
 
 // Visit does not go into what need not be looked at.
@@ -58,11 +58,11 @@ func (w waits) Visit(n ast.Node) ast.Visitor {
 		return nil
 	case *ast.UnaryExpr:
 		if n.Op == token.ARROW {
-			w.tell(n.Pos(), "a receive")
+			w.report(n.Pos(), "a receive")
 		}
 	case *ast.RangeStmt:
 		if name := lastName(n.X); w.chans[name] {
-			w.tell(n.Pos(), "a loop over the channel "+name)
+			w.report(n.Pos(), "a loop over the channel "+name)
 		}
 	case *ast.CallExpr:
 		s, ok := n.Fun.(*ast.SelectorExpr)
@@ -71,7 +71,7 @@ func (w waits) Visit(n ast.Node) ast.Visitor {
 		case s.Sel.Name == "Go", lastName(s.X) == "synctest":
 			return nil
 		case s.Sel.Name == "Wait" && len(n.Args) == 0:
-			w.tell(n.Pos(), lastName(s.X)+".Wait")
+			w.report(n.Pos(), lastName(s.X)+".Wait")
 		}
 	}
 	return w
@@ -100,7 +100,7 @@ func (w waits) selects(n *ast.SelectStmt) {
 		})
 	}
 	if !bounded {
-		w.tell(n.Pos(), "a select")
+		w.report(n.Pos(), "a select")
 	}
 }
 

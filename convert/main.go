@@ -50,20 +50,20 @@ func main() { os.Exit(run(os.Args[1:], os.Stderr, term.IsTerminal(int(os.Stderr.
 // run is the program. Everything it says goes to stderr.
 func run(args []string, stderr io.Writer, terminal bool) int {
 	var c cli
-	left := -1 // what kong exits with
-	whole := kong.MapperFunc(wholeNumber)
+	exitCode := -1 // what kong exits with
+	decimal := kong.MapperFunc(decimalNumber)
 	parser, err := kong.New(&c, kong.Name("ringlet-convert"), kong.Vars{"version": version},
-		kong.Description("Makes Parquet, ROOT and JSON lines of recorded data."), kong.Exit(func(code int) { left = code }),
-		kong.KindMapper(reflect.Int, whole), kong.KindMapper(reflect.Int64, whole), kong.KindMapper(reflect.Uint32, whole))
+		kong.Description("Makes Parquet, ROOT and JSON lines of recorded data."), kong.Exit(func(code int) { exitCode = code }),
+		kong.KindMapper(reflect.Int, decimal), kong.KindMapper(reflect.Int64, decimal), kong.KindMapper(reflect.Uint32, decimal))
 	if err != nil {
 		panic(err)
 	}
 	k, err := parser.Parse(args)
 	switch {
-	case left >= 0:
-		return left
-	case err == nil && twice(k) != nil:
-		err = twice(k)
+	case exitCode >= 0:
+		return exitCode
+	case err == nil && checkNoRepeats(k) != nil:
+		err = checkNoRepeats(k)
 	case err == nil && (c.PartSize < 1 || c.MaxRecord < 1 || c.MaxRecord > 2047):
 		err = errors.New("--part-size is 1 or above, --max-record 1 to 2047")
 	}
@@ -85,11 +85,11 @@ func run(args []string, stderr io.Writer, terminal bool) int {
 		p.done(c.Output, r)
 		return 0
 	}
-	return say(stderr, err)
+	return reportError(stderr, err)
 }
 
-// twice refuses a value that is given again: the last would count, and who meant both would not be told.
-func twice(k *kong.Context) error {
+// checkNoRepeats refuses a value that is given again: the last would count, and who meant both would not be told.
+func checkNoRepeats(k *kong.Context) error {
 	seen := map[*kong.Flag]bool{}
 	for _, at := range k.Path {
 		f := at.Flag
@@ -104,8 +104,8 @@ func twice(k *kong.Context) error {
 	return nil
 }
 
-// wholeNumber reads a number in decimal digits: kong would read 010 as eight.
-func wholeNumber(ctx *kong.DecodeContext, target reflect.Value) error {
+// decimalNumber reads a number in decimal digits: kong would read 010 as eight.
+func decimalNumber(ctx *kong.DecodeContext, target reflect.Value) error {
 	t, err := ctx.Scan.PopValue("number")
 	if err != nil {
 		return err
@@ -146,16 +146,16 @@ func (c *cli) options(p *progress) conversion.Options {
 	}
 }
 
-// say prints what ended the conversion, and gives the exit code.
-func say(stderr io.Writer, err error) int {
+// reportError prints what ended the conversion, and gives the exit code.
+func reportError(stderr io.Writer, err error) int {
 	var bad *input.BadError
-	var taken *conversion.TakenError
+	var exists *conversion.OutputExistsError
 	var name *conversion.NameError
 	switch {
 	case errors.As(err, &bad):
 		fmt.Fprintf(stderr, "ringlet-convert: %v; --on-bad-record skip goes on behind it\n", err)
 		return exitInput
-	case errors.As(err, &taken), errors.As(err, &name):
+	case errors.As(err, &exists), errors.As(err, &name):
 		fmt.Fprintf(stderr, "ringlet-convert: %v\n", err)
 		return exitUsage
 	case errors.Is(err, context.Canceled):

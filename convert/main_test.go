@@ -52,8 +52,8 @@ func TestProgram(t *testing.T) {
 			t.Errorf("%s: code %d, want %d; it says\n%s", c.args, code, c.code, out.String())
 		}
 	}
-	if left, _ := filepath.Glob("*.partial"); left != nil {
-		t.Errorf("%v is left", left)
+	if partial, _ := filepath.Glob("*.partial"); partial != nil {
+		t.Errorf("%v is left", partial)
 	}
 }
 

@@ -99,7 +99,7 @@ func abort(conn net.Conn) {
 // is lost, no output goes, and every event counts once.
 func TestSchedulerResetInARun(t *testing.T) {
 	t.Parallel()
-	for name, change := range cases.Of(t, disciplines) {
+	for name, change := range cases.Select(t, disciplines) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newFarm(t, folded, folded)

@@ -91,10 +91,10 @@ func (r *liveRun) over() *tagnet.Counters {
 // awaitFragments waits until so many fragments of a source are.
 func (r *liveRun) awaitFragments(source int, n uint64) {
 	r.t.Helper()
-	for f := r.feeds[source]; f.Taken() < n; {
+	for f := r.feeds[source]; f.Consumed() < n; {
 		select {
 		case <-r.ctx.Done():
-			r.t.Fatalf("source %d: %d fragments are taken", source, f.Taken())
+			r.t.Fatalf("source %d: %d fragments are taken", source, f.Consumed())
 		case <-time.After(time.Millisecond):
 		}
 	}

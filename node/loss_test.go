@@ -154,7 +154,7 @@ func (p *pair) checkAccounts(s *tagnet.Server) {
 // the discipline.
 func TestBuilderLost(t *testing.T) {
 	t.Parallel()
-	for name, change := range cases.Of(t, disciplines) {
+	for name, change := range cases.Select(t, disciplines) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const victim = 4
@@ -198,7 +198,7 @@ func (p *pair) without(rank int) {
 // TestBuilderExcludedAndIncluded takes the builder unit of a folded node out of a run and lets it come back, twice.
 func TestBuilderExcludedAndIncluded(t *testing.T) {
 	t.Parallel()
-	for name, change := range cases.Of(t, disciplines) {
+	for name, change := range cases.Select(t, disciplines) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newFarm(t, folded, folded, folded)
@@ -238,7 +238,7 @@ func TestBuilderExcludedAndIncluded(t *testing.T) {
 // that it ends as well as the first.
 func TestStartAgain(t *testing.T) {
 	t.Parallel()
-	for name, change := range cases.Of(t, disciplines) {
+	for name, change := range cases.Select(t, disciplines) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newFarm(t, folded, folded)
@@ -295,7 +295,7 @@ func (p *pair) checkComplete(s *tagnet.Server, events uint64) {
 // TestPause holds that a paused run stands still in good order, longer than its barrier waits, and goes on.
 func TestPause(t *testing.T) {
 	t.Parallel()
-	for name, change := range cases.Of(t, disciplines) {
+	for name, change := range cases.Select(t, disciplines) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newFarmOf(t, Config{Grace: time.Minute}, folded, folded) // no barrier waits longer than configured

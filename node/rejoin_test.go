@@ -20,7 +20,7 @@ import (
 // another process: what is built from its return on lacks nothing.
 func TestReadoutComesBack(t *testing.T) {
 	t.Parallel()
-	for name, change := range cases.Of(t, disciplines) {
+	for name, change := range cases.Select(t, disciplines) {
 		if strings.HasPrefix(name, "tagring") {
 			continue // tags pass through every readout unit
 		}

@@ -12,16 +12,16 @@ import (
 
 // server is a queue with one server: M/M/1 or M/D/1, whose mean waiting times have formulas.
 type server struct {
-	s                *sim.Sim
-	rng              *sim.Stream
-	between, service sim.Time
-	exponential      bool
-	came             []sim.Time // of those that wait or are served
-	arrived, left    int64
-	inside, waiting  sim.Level
-	wait             sim.Histogram
-	trace            *sim.Trace
-	track            sim.Track
+	s                 *sim.Sim
+	rng               *sim.Stream
+	between, service  sim.Time
+	exponential       bool
+	came              []sim.Time // of those that wait or are served
+	arrived, departed int64
+	inside, waiting   sim.Level
+	wait              sim.Histogram
+	trace             *sim.Trace
+	track             sim.Track
 }
 
 type (
@@ -30,7 +30,7 @@ type (
 )
 
 func (m *arrival) Handle(int64, int64) {
-	m.s.After(m.rng.Exp(m.between), m, 0, 0)
+	m.s.ScheduleAfter(m.rng.Exp(m.between), m, 0, 0)
 	m.arrived++
 	m.inside.Add(m.s.Now(), 1)
 	m.came = append(m.came, m.s.Now())
@@ -47,12 +47,12 @@ func (m *server) serve() {
 	if m.exponential {
 		d = m.rng.Exp(m.service)
 	}
-	m.trace.Span(m.track, "service", m.s.Now(), m.s.Now()+d, m.left)
-	m.s.After(d, (*departure)(m), 0, 0)
+	m.trace.Span(m.track, "service", m.s.Now(), m.s.Now()+d, m.departed)
+	m.s.ScheduleAfter(d, (*departure)(m), 0, 0)
 }
 
 func (m *departure) Handle(int64, int64) {
-	m.left++
+	m.departed++
 	m.inside.Add(m.s.Now(), -1)
 	m.came = append(m.came[:0], m.came[1:]...)
 	if len(m.came) > 0 {
@@ -72,7 +72,7 @@ func run(seed uint64, load float64, exponential bool, until sim.Time, t *sim.Tra
 		trace:       t,
 		track:       t.Track("server"),
 	}
-	s.At(0, (*arrival)(m), 0, 0)
+	s.ScheduleAt(0, (*arrival)(m), 0, 0)
 	s.Run(context.Background(), sim.Limits{Until: until})
 	return m
 }
@@ -92,8 +92,8 @@ func TestWaitingTimes(t *testing.T) {
 			if got := m.waiting.Mean(until); math.Abs(got/little-1) > 0.001 {
 				t.Errorf("load %v: %.5f wait, but rate × wait is %.5f", load, got, little)
 			}
-			if m.arrived != m.left+m.inside.Value() || int(m.inside.Value()) != len(m.came) {
-				t.Errorf("%d came, %d left, %d inside", m.arrived, m.left, m.inside.Value())
+			if m.arrived != m.departed+m.inside.Value() || int(m.inside.Value()) != len(m.came) {
+				t.Errorf("%d came, %d left, %d inside", m.arrived, m.departed, m.inside.Value())
 			}
 		}
 	}
@@ -106,8 +106,8 @@ func TestSameSeedSameBytes(t *testing.T) {
 		var out bytes.Buffer
 		trace := sim.NewTrace(&out, 100_000)
 		m := run(seed, 0.7, true, 100*sim.Microsecond, trace)
-		if left, err := trace.Close(); left != 0 || err != nil {
-			t.Fatal(left, err)
+		if dropped, err := trace.Close(); dropped != 0 || err != nil {
+			t.Fatal(dropped, err)
 		}
 		fmt.Fprintln(&out, m.wait.Mean(), m.wait.Deviation(), m.inside.Mean(m.s.Now()), m.s.Executed())
 		return out.Bytes()

@@ -22,20 +22,20 @@ func (s *Sim) Watch(name string, every Time, read func() int64) *Series {
 		due:   (s.now/every + 1) * every,
 	}
 	for range s.now / every {
-		w.keep(0)
+		w.append(0)
 	}
 	s.watched = append(s.watched, w)
 	s.sample = min(s.sample, w.due)
 	return w
 }
 
-func (w *Series) take(at Time) {
-	w.keep(w.read())
+func (w *Series) sample(at Time) {
+	w.append(w.read())
 	w.due = at/w.Every*w.Every + w.Every
 }
 
-// keep adds a point. Of a full series the points at even multiples of Every stay: those at multiples of its double.
-func (w *Series) keep(v int64) {
+// append adds a point. Of a full series the points at even multiples of Every stay: those at multiples of its double.
+func (w *Series) append(v int64) {
 	if w.Values = append(w.Values, v); len(w.Values) < maxPoints {
 		return
 	}

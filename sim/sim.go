@@ -25,8 +25,8 @@ type End int
 // The ends of a Run.
 const (
 	Idle        End = iota // no event is pending
-	AtTime                 // the next event is later than Limits.Until
-	AtEvents               // Limits.Events have run
+	TimeLimit              // the next event is later than Limits.Until
+	EventLimit             // Limits.Events have run
 	Stopped                // a handler called Stop
 	Interrupted            // the context ended
 )
@@ -116,11 +116,11 @@ func (s *Sim) waiting() int { return len(s.pending) - s.dead }
 // Stop ends the Run after the event that is running.
 func (s *Sim) Stop() { s.stop = true }
 
-// After schedules h for d from now.
-func (s *Sim) After(d Time, h Handler, a, b int64) ID { return s.At(s.now+d, h, a, b) }
+// ScheduleAfter schedules h for d from now.
+func (s *Sim) ScheduleAfter(d Time, h Handler, a, b int64) ID { return s.ScheduleAt(s.now+d, h, a, b) }
 
-// At schedules h for time t, after all events that have been scheduled for t. It panics if t has passed.
-func (s *Sim) At(t Time, h Handler, a, b int64) ID {
+// ScheduleAt schedules h for time t, after all events that have been scheduled for t. It panics if t has passed.
+func (s *Sim) ScheduleAt(t Time, h Handler, a, b int64) ID {
 	if t < s.now {
 		panic(fmt.Sprintf("sim: %T is scheduled for %v, which is before now, %v", h, t, s.now))
 	}
@@ -178,7 +178,7 @@ func (s *Sim) release(i uint32) {
 	s.free = append(s.free, i)
 }
 
-// Run runs events in their order until a limit, and says which. At AtTime the clock stands at Limits.Until.
+// Run runs events in their order until a limit, and says which. At TimeLimit the clock stands at Limits.Until.
 func (s *Sim) Run(ctx context.Context, l Limits) End {
 	until, last := l.Until, s.executed+l.Events
 	if until == 0 {
@@ -198,13 +198,13 @@ func (s *Sim) Run(ctx context.Context, l Limits) End {
 		case s.stop:
 			return Stopped
 		case l.Events > 0 && s.executed >= last:
-			return AtEvents
+			return EventLimit
 		case s.waiting() == 0:
 			return Idle
 		case s.pending[0].at > until:
 			s.advance(until + 1)
 			s.now = max(s.now, until)
-			return AtTime
+			return TimeLimit
 		}
 		s.step()
 	}
@@ -233,7 +233,7 @@ func (s *Sim) advance(t Time) {
 		s.sample = Forever
 		for _, w := range s.watched {
 			if w.due == at {
-				w.take(at)
+				w.sample(at)
 			}
 			s.sample = min(s.sample, w.due)
 		}

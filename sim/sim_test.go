@@ -22,7 +22,7 @@ func TestOrder(t *testing.T) {
 		s := sim.New(1)
 		log := sim.Func(func(at, n int64) { got = append(got, event{at, n}) })
 		for n, at := range rapid.SliceOfN(rapid.Int64Range(0, 20), 0, 400).Draw(t, "times") {
-			ids = append(ids, s.At(sim.Time(at), log, at, int64(n)))
+			ids = append(ids, s.ScheduleAt(sim.Time(at), log, at, int64(n)))
 			want = append(want, event{at, int64(n)})
 		}
 		for _, n := range rapid.SliceOfN(rapid.IntRange(0, max(0, len(ids)-1)), 0, len(ids)).Draw(t, "cancelled") {
@@ -58,9 +58,9 @@ func TestEnds(t *testing.T) {
 		if n == 30 {
 			s.Stop()
 		}
-		s.After(sim.Nanosecond, tick, n+1, 0)
+		s.ScheduleAfter(sim.Nanosecond, tick, n+1, 0)
 	}
-	s.At(0, tick, 0, 0)
+	s.ScheduleAt(0, tick, 0, 0)
 	ctx, cancel := context.WithCancel(context.Background())
 	check := func(ctx context.Context, l sim.Limits, end sim.End, now sim.Time, executed uint64) {
 		t.Helper()
@@ -68,12 +68,12 @@ func TestEnds(t *testing.T) {
 			t.Fatalf("%v at %v after %d events, want %v at %v after %d", got, s.Now(), s.Executed(), end, now, executed)
 		}
 	}
-	check(ctx, sim.Limits{Events: 10}, sim.AtEvents, 9*sim.Nanosecond, 10)
-	check(ctx, sim.Limits{Until: 19500}, sim.AtTime, 19500, 20)
+	check(ctx, sim.Limits{Events: 10}, sim.EventLimit, 9*sim.Nanosecond, 10)
+	check(ctx, sim.Limits{Until: 19500}, sim.TimeLimit, 19500, 20)
 	check(ctx, sim.Limits{}, sim.Stopped, 30*sim.Nanosecond, 31)
-	told := 0
+	calls := 0
 	progress := func(sim.Time, uint64) {
-		if told++; told == 3 {
+		if calls++; calls == 3 {
 			cancel()
 		}
 	}
@@ -83,14 +83,14 @@ func TestEnds(t *testing.T) {
 
 func TestThePastIsRefused(t *testing.T) {
 	s := sim.New(1)
-	s.At(sim.Second, sim.Func(func(int64, int64) {}), 0, 0)
+	s.ScheduleAt(sim.Second, sim.Func(func(int64, int64) {}), 0, 0)
 	s.Run(context.Background(), sim.Limits{})
 	defer func() {
 		if recover() == nil {
 			t.Fatal("an event was scheduled before now")
 		}
 	}()
-	s.At(sim.Second-1, sim.Func(func(int64, int64) {}), 0, 0)
+	s.ScheduleAt(sim.Second-1, sim.Func(func(int64, int64) {}), 0, 0)
 }
 
 // TestStreams: a stream follows from seed and name alone.
@@ -124,7 +124,7 @@ type hold struct {
 	rng *sim.Stream
 }
 
-func (h *hold) Handle(a, b int64) { h.s.After(h.rng.Exp(sim.Microsecond), h, a+1, b) }
+func (h *hold) Handle(a, b int64) { h.s.ScheduleAfter(h.rng.Exp(sim.Microsecond), h, a+1, b) }
 
 func holding(pending int) *sim.Sim {
 	s := sim.New(1)
@@ -141,7 +141,7 @@ func TestNoAllocationPerEvent(t *testing.T) {
 	never := sim.Func(func(int64, int64) { t.Error("a cancelled event ran") })
 	turn := func() {
 		for range 1000 {
-			id := s.After(sim.Second, never, 0, 0)
+			id := s.ScheduleAfter(sim.Second, never, 0, 0)
 			s.Run(ctx, sim.Limits{Events: 10})
 			s.Cancel(id)
 		}

@@ -7,17 +7,17 @@ import (
 	"math/bits"
 )
 
-// wide is an exact sum of 128 bits: a level of 10⁶ for a day in picoseconds needs more than 64.
-type wide struct{ hi, lo uint64 }
+// uint128 is an exact sum of 128 bits: a level of 10⁶ for a day in picoseconds needs more than 64.
+type uint128 struct{ hi, lo uint64 }
 
-func (w *wide) add(x, y uint64) {
+func (w *uint128) add(x, y uint64) {
 	hi, lo := bits.Mul64(x, y)
 	var carry uint64
 	w.lo, carry = bits.Add64(w.lo, lo, 0)
 	w.hi, _ = bits.Add64(w.hi, hi, carry)
 }
 
-func (w wide) float() float64 { return math.Ldexp(float64(w.hi), 64) + float64(w.lo) }
+func (w uint128) float() float64 { return math.Ldexp(float64(w.hi), 64) + float64(w.lo) }
 
 // Level is a count that lasts, as the length of a queue: its mean over time is exact. The zero value is level 0 from
 // time 0 on.
@@ -25,7 +25,7 @@ type Level struct {
 	value, peak int64
 	since       Time
 	from        Time
-	area        wide
+	area        uint128
 }
 
 // Set changes the level at time now. A level is never negative: Set panics, since the model counted wrongly.
@@ -75,7 +75,7 @@ const exactBits = 7
 type Histogram struct {
 	bins     []uint64
 	count    uint64
-	sum      wide
+	sum      uint128
 	square   float64
 	min, max int64
 }
@@ -85,7 +85,7 @@ func (h *Histogram) Add(v int64) {
 	if v < 0 {
 		panic(fmt.Sprintf("sim: a histogram was given %d", v))
 	}
-	i := bin(v)
+	i := binIndex(v)
 	for i >= len(h.bins) {
 		h.bins = append(h.bins, 0)
 	}
@@ -99,13 +99,13 @@ func (h *Histogram) Add(v int64) {
 	h.square += float64(v) * float64(v)
 }
 
-func bin(v int64) int {
+func binIndex(v int64) int {
 	shift := max(0, bits.Len64(uint64(v))-exactBits)
 	return shift<<(exactBits-1) + int(v>>shift)
 }
 
-// low is the least value of bin i.
-func low(i int) int64 {
+// binLow is the least value of bin i.
+func binLow(i int) int64 {
 	shift := max(0, i>>(exactBits-1)-1)
 	return int64(i-shift<<(exactBits-1)) << shift
 }
@@ -146,7 +146,7 @@ func (h *Histogram) Quantile(q float64) int64 {
 	var seen uint64
 	for i, n := range h.bins {
 		if seen += n; n > 0 && seen >= rank {
-			return max(h.min, low(i))
+			return max(h.min, binLow(i))
 		}
 	}
 	return h.max
@@ -156,7 +156,7 @@ func (h *Histogram) Quantile(q float64) int64 {
 func (h *Histogram) Bins() iter.Seq2[int64, uint64] {
 	return func(yield func(int64, uint64) bool) {
 		for i, n := range h.bins {
-			if n > 0 && !yield(low(i), n) {
+			if n > 0 && !yield(binLow(i), n) {
 				return
 			}
 		}

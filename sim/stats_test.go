@@ -73,9 +73,9 @@ func TestSeries(t *testing.T) {
 	var tick sim.Func
 	tick = func(int64, int64) {
 		count++
-		s.After(sim.Nanosecond, tick, 0, 0)
+		s.ScheduleAfter(sim.Nanosecond, tick, 0, 0)
 	}
-	s.At(sim.Nanosecond, tick, 0, 0)
+	s.ScheduleAt(sim.Nanosecond, tick, 0, 0)
 	few := s.Watch("few", 10*sim.Nanosecond, func() int64 { return count })
 	many := s.Watch("many", 3*sim.Nanosecond, func() int64 { return count })
 	s.Run(context.Background(), sim.Limits{Until: 55 * sim.Nanosecond})
@@ -101,8 +101,8 @@ func TestTraceIsBoundedJSON(t *testing.T) {
 	trace.Instant(track, "retry", 2*sim.Microsecond, 8)
 	trace.Count("queue", 3*sim.Microsecond, 5)
 	trace.Instant(track, "too much", 4*sim.Microsecond, 9)
-	if left, err := trace.Close(); left != 1 || err != nil {
-		t.Fatal(left, err)
+	if dropped, err := trace.Close(); dropped != 1 || err != nil {
+		t.Fatal(dropped, err)
 	}
 	var events []struct {
 		Ph   string
@@ -135,7 +135,7 @@ func TestTimes(t *testing.T) {
 			t.Errorf("%d is written %q, want %q", v, v, text)
 		}
 	}
-	if sim.Of(time.Second) != sim.Second || sim.Period(2e6) != 500*sim.Nanosecond || sim.Second.Micros() != 1e6 {
+	if sim.FromDuration(time.Second) != sim.Second || sim.Period(2e6) != 500*sim.Nanosecond || sim.Second.Micros() != 1e6 {
 		t.Error("conversions")
 	}
 }

@@ -19,8 +19,8 @@ const (
 	Forever     Time = math.MaxInt64
 )
 
-// Of converts a duration of the clock's world.
-func Of(d time.Duration) Time { return Time(d) * Nanosecond }
+// FromDuration converts a duration of the clock's world.
+func FromDuration(d time.Duration) Time { return Time(d) * Nanosecond }
 
 // Seconds is t in seconds.
 func (t Time) Seconds() float64 { return float64(t) / float64(Second) }

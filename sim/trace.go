@@ -15,11 +15,11 @@ import (
 // Format: "Trace Event Format", JSON Array Format; ph X (complete), i (instant), C (counter), M (metadata); ts and dur
 // in microseconds.
 type Trace struct {
-	w       *bufio.Writer
-	left    int
-	leftOut uint64
-	tracks  int
-	err     error
+	w         *bufio.Writer
+	remaining int
+	dropped   uint64
+	tracks    int
+	err       error
 }
 
 // Track is a line of the trace.
@@ -27,7 +27,7 @@ type Track int
 
 // NewTrace writes to w, at most limit events.
 func NewTrace(w io.Writer, limit int) *Trace {
-	t := &Trace{w: bufio.NewWriter(w), left: limit}
+	t := &Trace{w: bufio.NewWriter(w), remaining: limit}
 	t.print("[\n{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"ringlet sim\"}}")
 	return t
 }
@@ -45,7 +45,7 @@ func (t *Trace) Track(name string) Track {
 
 // Span is something that lasts from one time to another; arg says which (an event, a packet).
 func (t *Trace) Span(on Track, name string, from, to Time, arg int64) {
-	if t.room() {
+	if t.takeBudget() {
 		t.print(",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"name\":%s,\"ts\":%s,\"dur\":%s,\"args\":{\"id\":%d}}",
 			on, quote(name), micros(from), micros(to-from), arg)
 	}
@@ -53,7 +53,7 @@ func (t *Trace) Span(on Track, name string, from, to Time, arg int64) {
 
 // Instant is something that happens at once.
 func (t *Trace) Instant(on Track, name string, at Time, arg int64) {
-	if t.room() {
+	if t.takeBudget() {
 		t.print(",\n{\"ph\":\"i\",\"s\":\"t\",\"pid\":1,\"tid\":%d,\"name\":%s,\"ts\":%s,\"args\":{\"id\":%d}}",
 			on, quote(name), micros(at), arg)
 	}
@@ -61,13 +61,13 @@ func (t *Trace) Instant(on Track, name string, at Time, arg int64) {
 
 // count is a level at a time; Perfetto draws it as a curve of that name.
 func (t *Trace) count(name string, at Time, value int64) {
-	if t.room() {
+	if t.takeBudget() {
 		t.print(",\n{\"ph\":\"C\",\"pid\":1,\"name\":%s,\"ts\":%s,\"args\":{\"value\":%d}}", quote(name), micros(at), value)
 	}
 }
 
 // Close ends the array and returns how many events were left out, and the first error of the writer.
-func (t *Trace) Close() (leftOut uint64, err error) {
+func (t *Trace) Close() (dropped uint64, err error) {
 	if t == nil {
 		return 0, nil
 	}
@@ -75,18 +75,18 @@ func (t *Trace) Close() (leftOut uint64, err error) {
 	if err := t.w.Flush(); t.err == nil {
 		t.err = err
 	}
-	return t.leftOut, t.err
+	return t.dropped, t.err
 }
 
-func (t *Trace) room() bool {
+func (t *Trace) takeBudget() bool {
 	if t == nil {
 		return false
 	}
-	if t.left == 0 {
-		t.leftOut++
+	if t.remaining == 0 {
+		t.dropped++
 		return false
 	}
-	t.left--
+	t.remaining--
 	return true
 }
 

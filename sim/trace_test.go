@@ -18,13 +18,13 @@ type traced struct {
 
 func (e *traced) Handle(a, _ int64) {
 	e.trace.Span(e.track, "work", e.s.Now()-1, e.s.Now(), a)
-	e.s.After(sim.Time(a), e, a, 0)
+	e.s.ScheduleAfter(sim.Time(a), e, a, 0)
 }
 
 // untraced is the same without a trace.
 type untraced struct{ s *sim.Sim }
 
-func (e *untraced) Handle(a, _ int64) { e.s.After(sim.Time(a), e, a, 0) }
+func (e *untraced) Handle(a, _ int64) { e.s.ScheduleAfter(sim.Time(a), e, a, 0) }
 
 // BenchmarkTrace: an event without the hook, with it while tracing is off, and with a trace that is full, that is
 // counts only; then one that writes.
@@ -42,7 +42,7 @@ func BenchmarkTrace(b *testing.B) {
 			s := sim.New(1)
 			h := x.event(s)
 			for i := range int64(100) {
-				s.At(sim.Time(i+1), h, 100+i, 0)
+				s.ScheduleAt(sim.Time(i+1), h, 100+i, 0)
 			}
 			b.ReportAllocs()
 			b.ResetTimer()

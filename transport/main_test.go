@@ -19,6 +19,6 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "a peer ends by itself:", beSpoke())
 		os.Exit(1)
 	}
-	must.Beside(8, 4)
+	must.LimitParallel(8, 4)
 	goleak.VerifyTestMain(m)
 }

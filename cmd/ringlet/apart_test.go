@@ -21,7 +21,7 @@ func (s *session) certs(dir string, names ...string) {
 }
 
 // port is one for the gossip of the session's control.
-func (s *session) port() string { return strconv.Itoa(ports.Of(s.t)) }
+func (s *session) port() string { return strconv.Itoa(ports.Reserve(s.t)) }
 
 func (s *session) startNode(name, dir, port string) *program {
 	s.t.Helper()
@@ -44,7 +44,7 @@ func TestControlAndNodesApart(t *testing.T) {
 	c.ends(0)
 	c.holds("events_built=5000", "output_events=5000", "accounting_ok=true", "nodes=2")
 	for _, n := range []*program{west, east} {
-		n.tells("waiting for the control")
+		n.checkStderr("waiting for the control")
 		s.signal(n.cmd.Process.Pid, syscall.SIGTERM)
 		n.ends(0)
 	}
@@ -75,7 +75,7 @@ func TestNodeOfAnotherAuthority(t *testing.T) {
 	a, b := s.startNode("a", "keys", port), s.startNode("b", "others", port)
 	c.ends(1)
 	c.holds("end_cause=fault", "events_triggered=0", "accounting_ok=false")
-	c.tells("b")
+	c.checkStderr("b")
 	if text := c.err.String(); !strings.Contains(text, "authority") {
 		t.Errorf("it does not say why: %s", text)
 	}
@@ -99,12 +99,12 @@ func TestNodeWithAnotherGossipKey(t *testing.T) {
 		func() bool { return strings.Contains(a.err.String(), "waiting for the control") })
 	b := s.startNode("b", "others", port)
 	b.ends(1)
-	b.tells("b cannot join the cluster")
-	b.tells("its gossip key is not this node's")
+	b.checkStderr("b cannot join the cluster")
+	b.checkStderr("its gossip key is not this node's")
 	c.ends(1)
 	c.holds("end_cause=fault")
-	c.tells("2 nodes are wanted, and only 1 have joined")
-	c.tells("level=WARN")
+	c.checkStderr("2 nodes are wanted, and only 1 have joined")
+	c.checkStderr("level=WARN")
 	s.signal(a.cmd.Process.Pid, syscall.SIGTERM)
 	a.ends(0)
 	s.nothingLeft("keys", "others")

@@ -23,8 +23,8 @@ var filterKills = flag.Int("filterkills", 4,
 // killed, too. Each event of the backlog is in one output then, once, and the report says what a reader finds.
 func TestBacklogIsKilled(t *testing.T) {
 	t.Parallel()
-	for _, way := range []string{"the run ends", "the run is killed"} {
-		t.Run(way, func(t *testing.T) {
+	for _, ending := range []string{"the run ends", "the run is killed"} {
+		t.Run(ending, func(t *testing.T) {
 			t.Parallel()
 			s := newSession(t)
 			run := s.startRun("mep:buffer/,discard:", "--nodes", "2", "--packing", "2", "--rate", "4000", "--filter",
@@ -32,7 +32,7 @@ func TestBacklogIsKilled(t *testing.T) {
 			for range *filterKills {
 				s.endsFilter()
 			}
-			if way == "the run ends" {
+			if ending == "the run ends" {
 				s.signal(run.cmd.Process.Pid, syscall.SIGINT)
 				run.ends(0)
 				run.holds("accounting_ok=true")
@@ -81,10 +81,10 @@ func (s *session) filter() *program {
 // endsFilter has the second filter drain something, and ends it at any moment behind that.
 func (s *session) endsFilter() {
 	s.t.Helper()
-	ledger := filepath.Join(s.dir, "buffer", filepath.Base(recording.RunDir("", 0)))
-	ledger = strings.Replace(ledger, "000000", "*", 1)
+	bufferDir := filepath.Join(s.dir, "buffer", filepath.Base(recording.RunDir("", 0)))
+	bufferDir = strings.Replace(bufferDir, "000000", "*", 1)
 	size := func() (n int64) {
-		found, _ := filepath.Glob(filepath.Join(ledger, "drained.log"))
+		found, _ := filepath.Glob(filepath.Join(bufferDir, "drained.log"))
 		for _, f := range found {
 			if st, err := os.Stat(f); err == nil {
 				n += st.Size()

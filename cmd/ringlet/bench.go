@@ -78,7 +78,7 @@ func (c *benchCarriersCmd) Run(ctx context.Context, to streams) error {
 	if err := benchOut(c.Out).prepare(); err != nil { // now, and not after the measurement
 		return &exit{exitUsage, err}
 	}
-	defer onceInGoodOrder(ctx)()
+	defer killOnSecondSignal(ctx)()
 	if err := c.connect(ctx, to, &cfg); err != nil {
 		return &exit{exitUsage, err}
 	}
@@ -92,7 +92,7 @@ func (c *benchCarriersCmd) Run(ctx context.Context, to streams) error {
 	if report == nil {
 		return err
 	}
-	err = errors.Join(told(to.out, report, c.JSON, report.WriteTable), benchOut(c.Out).write(report, report.WritePage),
+	err = errors.Join(printResult(to.out, report, c.JSON, report.WriteTable), benchOut(c.Out).write(report, report.WritePage),
 		err)
 	switch {
 	case err != nil:
@@ -168,7 +168,7 @@ func (dir benchOut) write(r any, writePage func(io.Writer) error) error {
 func commandLine() string {
 	words := []string{"ringlet"}
 	for _, word := range os.Args[1:] {
-		words = append(words, inShell(word))
+		words = append(words, shellQuote(word))
 	}
 	return strings.Join(words, " ")
 }

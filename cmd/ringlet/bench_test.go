@@ -51,8 +51,8 @@ func TestBenchInterrupted(t *testing.T) {
 		t.Errorf("ended with code %d", code)
 	}
 	for _, one := range both {
-		if left := benchSegments(t, one.pid); len(left) > 0 {
-			t.Errorf("left behind: %v", left)
+		if remaining := benchSegments(t, one.pid); len(remaining) > 0 {
+			t.Errorf("left behind: %v", remaining)
 		}
 	}
 }
@@ -78,8 +78,8 @@ func TestBenchKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, one := range both {
-				if left := benchSegments(t, one.pid); len(left) > 0 {
-					t.Errorf("left behind: %v", left)
+				if remaining := benchSegments(t, one.pid); len(remaining) > 0 {
+					t.Errorf("left behind: %v", remaining)
 				}
 			}
 			if victim == "far" && !strings.Contains(p.err.String(), "the far process is lost") {
@@ -115,18 +115,18 @@ func TestBenchBetweenTwo(t *testing.T) {
 		if patiently.Receive(t, p.ended); p.cmd.ProcessState.ExitCode() != exitGood {
 			t.Fatalf("ended with code %d", p.cmd.ProcessState.ExitCode())
 		}
-		for _, part := range []string{
+		for _, want := range []string{
 			"between this machine and " + peer, "the carrier local: left out", "the copy into a mapped file: left out", "tcp",
 		} {
-			if !strings.Contains(p.out.String(), part) {
-				t.Errorf("it does not say %q", part)
+			if !strings.Contains(p.out.String(), want) {
+				t.Errorf("it does not say %q", want)
 			}
 		}
 	}
-	for file, part := range map[string]string{"report.html": "<td>quic 1KiB</td>", "report.json": "--out 'comp ared'"} {
+	for file, want := range map[string]string{"report.html": "<td>quic 1KiB</td>", "report.json": "--out 'comp ared'"} {
 		if text, err := os.ReadFile(filepath.Join(s.dir, "comp ared", file)); err != nil ||
-			!strings.Contains(string(text), part) {
-			t.Errorf("%s has no %q: %v", file, part, err)
+			!strings.Contains(string(text), want) {
+			t.Errorf("%s has no %q: %v", file, want, err)
 		}
 	}
 	_ = serve.cmd.Process.Signal(syscall.SIGTERM)
@@ -134,8 +134,8 @@ func TestBenchBetweenTwo(t *testing.T) {
 		t.Errorf("serve ended with code %d", serve.cmd.ProcessState.ExitCode())
 	}
 	for _, pid := range []int{serve.cmd.Process.Pid} {
-		if left := benchSegments(t, pid); len(left) > 0 {
-			t.Errorf("left behind: %v", left)
+		if remaining := benchSegments(t, pid); len(remaining) > 0 {
+			t.Errorf("left behind: %v", remaining)
 		}
 	}
 }

@@ -78,8 +78,8 @@ func nodesConfig(carrier string, spin time.Duration) bench.NodesConfig {
 	}
 }
 
-// meet makes identities of one authority for the nodes, and clears what killed benches left.
-func meet(c *bench.NodesConfig) error {
+// setIdentities makes identities of one authority for the nodes, and clears what killed benches left.
+func setIdentities(c *bench.NodesConfig) error {
 	ca, err := certs.NewCA(life)
 	if err != nil {
 		return err
@@ -104,15 +104,15 @@ func benchNodes[C any, P interface {
 	if err := cfg.Validate(); err != nil {
 		return r, &exit{exitUsage, err}
 	}
-	if err := meet(nodes); err != nil {
+	if err := setIdentities(nodes); err != nil {
 		return r, err
 	}
-	defer onceInGoodOrder(ctx)()
+	defer killOnSecondSignal(ctx)()
 	var none R
 	if r, err = measure(ctx, *cfg); r == none {
 		return r, err
 	}
-	return r, errors.Join(told(to.out, r, asJSON, r.WriteTable), err)
+	return r, errors.Join(printResult(to.out, r, asJSON, r.WriteTable), err)
 }
 
 type benchIntegrityCmd struct {
@@ -174,13 +174,13 @@ func (c *benchLatencyCmd) Run(ctx context.Context, to streams) error {
 }
 
 type benchMemoryCmd struct {
-	Carrier  string         `default:"quic" help:"What carries the writes: quic, quic-go, stream, local."`
-	Sizes    []config.Bytes `default:"8,128,1KiB,8KiB,64KiB,256KiB,1MiB" help:"Sizes of a put and a get."`
-	Duration time.Duration  `default:"300ms" help:"Of each measurement; there are some 27 for each size."`
-	Lanes    int            `default:"8" help:"Transactions side by side, for throughput."`
-	MPI      bool           `name:"mpi" default:"true" help:"Measure OpenMPI's one-sided operations as well, where mpicc and mpirun are installed."`
-	Spin     time.Duration  `default:"50us" help:"How long who waits for the network looks before it sleeps. 0 = sleep at once."`
-	JSON     bool           `name:"json" help:"Print one JSON object in place of the table."`
+	Carrier     string         `default:"quic" help:"What carries the writes: quic, quic-go, stream, local."`
+	Sizes       []config.Bytes `default:"8,128,1KiB,8KiB,64KiB,256KiB,1MiB" help:"Sizes of a put and a get."`
+	Duration    time.Duration  `default:"300ms" help:"Of each measurement; there are some 27 for each size."`
+	Concurrency int            `name:"lanes" default:"8" help:"Transactions side by side, for throughput."`
+	MPI         bool           `name:"mpi" default:"true" help:"Measure OpenMPI's one-sided operations as well, where mpicc and mpirun are installed."`
+	Spin        time.Duration  `default:"50us" help:"How long who waits for the network looks before it sleeps. 0 = sleep at once."`
+	JSON        bool           `name:"json" help:"Print one JSON object in place of the table."`
 }
 
 // Run measures remote memory.
@@ -189,7 +189,7 @@ func (c *benchMemoryCmd) Run(ctx context.Context, to streams) error {
 		NodesConfig: nodesConfig(c.Carrier, c.Spin),
 		Sizes:       c.Sizes,
 		Duration:    c.Duration,
-		Lanes:       c.Lanes,
+		Concurrency: c.Concurrency,
 		MPI:         c.MPI,
 	}
 	r, err := benchNodes(ctx, to, &cfg, &cfg.NodesConfig, c.JSON, bench.Memory)
@@ -251,12 +251,12 @@ func bridgeTrace(r *bench.TraceReport) error {
 	if err != nil {
 		return err
 	}
-	ask, err := figures.Pick(all, []string{"F70", "F72"}, false, false)
+	studies, err := figures.Pick(all, []string{"F70", "F72"}, false, false)
 	if err != nil {
 		return err
 	}
 	at, values := 0.0, map[string]float64{}
-	answers := figures.Run(context.Background(), ask, model.All(), 1, func(*figures.Answer) {}) // it takes no time
+	answers := figures.Run(context.Background(), studies, model.All(), 1, func(*figures.Answer) {}) // it takes no time
 	for i := range answers {
 		if answers[i].Err != nil {
 			return answers[i].Err

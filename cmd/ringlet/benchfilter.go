@@ -47,5 +47,5 @@ func (c *benchFilterCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return &exit{exitUsage, err}
 	}
-	return errors.Join(told(to.out, r, c.JSON, r.Print), out.write(r, r.WritePage))
+	return errors.Join(printResult(to.out, r, c.JSON, r.Print), out.write(r, r.WritePage))
 }

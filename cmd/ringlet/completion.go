@@ -93,7 +93,7 @@ func (c *wordsCmd) Run(ctx context.Context, k *kong.Context, to streams) error {
 	if n := len(words); n > 0 && !strings.HasSuffix(c.Line, " ") {
 		words, word = words[:n-1], words[n-1]
 	}
-	for _, p := range proposals(k.Model.Node, words, word, func() []string { return ofControl(ctx, words, word) }) {
+	for _, p := range proposals(k.Model.Node, words, word, func() []string { return completeFromControl(ctx, words, word) }) {
 		fmt.Fprintln(to.out, p)
 	}
 	return nil
@@ -181,13 +181,13 @@ func values(f *kong.Flag, before string, add func(string)) {
 	}
 }
 
-// askQuickly is how long a completion may wait for a control: longer than one takes that is there, and shorter than
+// completionTimeout is how long a completion may wait for a control: longer than one takes that is there, and shorter than
 // whoever typed Tab.
-const askQuickly = 500 * time.Millisecond
+const completionTimeout = 500 * time.Millisecond
 
-// ofControl asks the control that the flags on the line, or the environment, name. Without one only what is known here
+// completeFromControl asks the control that the flags on the line, or the environment, name. Without one only what is known here
 // is proposed.
-func ofControl(ctx context.Context, words []string, word string) []string {
+func completeFromControl(ctx context.Context, words []string, word string) []string {
 	var c cli
 	free := []string{}
 	book := ctl.Vocabulary{}
@@ -218,7 +218,7 @@ func (c *ctlCmd) book(ctx context.Context) ctl.Vocabulary {
 		return ctl.Vocabulary{}
 	}
 	defer func() { _ = s.Close() }()
-	ctx, cancel := context.WithTimeout(ctx, askQuickly)
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 	defer cancel()
 	b, _ := s.LoadVocabulary(ctx) // empty where it does not answer
 	return b

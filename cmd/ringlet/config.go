@@ -32,7 +32,7 @@ func (c *configCheckCmd) Run(to streams) error {
 	for _, file := range c.Files {
 		cfg, err := composed(file, c.Set)
 		if err == nil {
-			err = cfg.Check(c.of(cfg, known))
+			err = cfg.Check(c.addLocalFacts(cfg, known))
 		}
 		if err != nil {
 			refused = append(refused, fmt.Errorf("%s is refused: %w", file, err))
@@ -73,8 +73,8 @@ func (c *configCheckCmd) facts() ([]config.NodeFacts, error) {
 	return out, nil
 }
 
-// of adds what is known of this machine, if the nodes are on it.
-func (c *configCheckCmd) of(cfg config.Config, known []config.NodeFacts) []config.NodeFacts {
+// addLocalFacts adds what is known of this machine, if the nodes are on it.
+func (c *configCheckCmd) addLocalFacts(cfg config.Config, known []config.NodeFacts) []config.NodeFacts {
 	if !c.Here {
 		return known
 	}

@@ -17,21 +17,21 @@ import (
 
 type controlCmd struct {
 	runFlags
-	Certs      string        `type:"existingdir" placeholder:"DIR" help:"Directory with the certificate of \"control\", the CA's and the gossip key, which must be given: ringlet certs makes it."`
-	Host       string        `default:"127.0.0.1" help:"Address to bind, which nodes must be able to reach."`
-	Port       int           `default:"7946" help:"Port where nodes join, TCP and UDP. 0 = any."`
-	TagnetPort int           `default:"0" help:"TCP port of the scheduler with --once; otherwise it lives on a node. 0 = any."`
-	Patience   time.Duration `default:"60s" help:"How long to wait for the nodes."`
-	API        string        `name:"api" default:"127.0.0.1:7947" placeholder:"HOST:PORT" help:"Where users and ringlet ctl come in: gRPC, with certificates."`
-	Page       string        `default:"127.0.0.1:7980" placeholder:"HOST:PORT" help:"Where the page is, and the API over HTTP. On loopback it is entered with a token that is printed, elsewhere with a certificate. Empty = nowhere."`
-	Monitor    string        `default:"" placeholder:"HOST:PORT" help:"Where /livez, /readyz and /metrics are, over plain HTTP. Empty = nowhere."`
-	State      string        `default:"" placeholder:"DIR" help:"Directory of the run records, the run numbers and the audit log. Default: ringlet in the user's directory for states, ~/.local/state."`
-	InputDir   []string      `name:"input-dir" sep:"none" placeholder:"DIR" help:"Directory below which load and check may read inputs; may be given more than once. Without any, they read none but the file of --input."`
-	LogFormat  string        `enum:"text,json" default:"text" help:"Log lines as key=value (text) or as JSON objects (json)."`
-	MaxStreams int           `default:"256" placeholder:"N" help:"Streams of the API and the page that may be open at once, from 1 to 65536. One user may have a quarter of them."`
-	Once       bool          `help:"Take the nodes through one run with these settings and end, without API, page and records."`
-	WithParent bool          `hidden:"" help:"Take keys from standard input, and end when it closes; for the control that ringlet testbed starts."`
-	Began      int           `hidden:"" help:"Descriptor to write a line to when the run begins; 0 = none."`
+	Certs       string        `type:"existingdir" placeholder:"DIR" help:"Directory with the certificate of \"control\", the CA's and the gossip key, which must be given: ringlet certs makes it."`
+	Host        string        `default:"127.0.0.1" help:"Address to bind, which nodes must be able to reach."`
+	Port        int           `default:"7946" help:"Port where nodes join, TCP and UDP. 0 = any."`
+	TagnetPort  int           `default:"0" help:"TCP port of the scheduler with --once; otherwise it lives on a node. 0 = any."`
+	NodeTimeout time.Duration `name:"patience" default:"60s" help:"How long to wait for the nodes."`
+	API         string        `name:"api" default:"127.0.0.1:7947" placeholder:"HOST:PORT" help:"Where users and ringlet ctl come in: gRPC, with certificates."`
+	Page        string        `default:"127.0.0.1:7980" placeholder:"HOST:PORT" help:"Where the page is, and the API over HTTP. On loopback it is entered with a token that is printed, elsewhere with a certificate. Empty = nowhere."`
+	Monitor     string        `default:"" placeholder:"HOST:PORT" help:"Where /livez, /readyz and /metrics are, over plain HTTP. Empty = nowhere."`
+	State       string        `default:"" placeholder:"DIR" help:"Directory of the run records, the run numbers and the audit log. Default: ringlet in the user's directory for states, ~/.local/state."`
+	InputDir    []string      `name:"input-dir" sep:"none" placeholder:"DIR" help:"Directory below which load and check may read inputs; may be given more than once. Without any, they read none but the file of --input."`
+	LogFormat   string        `enum:"text,json" default:"text" help:"Log lines as key=value (text) or as JSON objects (json)."`
+	MaxStreams  int           `default:"256" placeholder:"N" help:"Streams of the API and the page that may be open at once, from 1 to 65536. One user may have a quarter of them."`
+	Once        bool          `help:"Take the nodes through one run with these settings and end, without API, page and records."`
+	WithParent  bool          `hidden:"" help:"Take keys from standard input, and end when it closes; for the control that ringlet testbed starts."`
+	Began       int           `hidden:"" help:"Descriptor to write a line to when the run begins; 0 = none."`
 }
 
 // Run is the run control until it is told to end, or takes the nodes through one run.
@@ -40,7 +40,7 @@ func (c *controlCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return &exit{exitUsage, err}
 	}
-	if err := ownHosts(ctx, &c.Host, nil); err != nil {
+	if err := resolveHosts(ctx, &c.Host, nil); err != nil {
 		return &exit{exitUsage, err}
 	}
 	if c.WithParent {
@@ -60,8 +60,8 @@ func (c *controlCmd) Run(ctx context.Context, to streams) error {
 			Host:         c.Host,
 			TagnetPort:   c.TagnetPort,
 			Identity:     id,
-			ReadyTimeout: c.Patience,
-			JoinTimeout:  c.Patience,
+			ReadyTimeout: c.NodeTimeout,
+			JoinTimeout:  c.NodeTimeout,
 		},
 		port: c.Port,
 		key:  key,
@@ -94,7 +94,7 @@ func (c *controlCmd) serve(ctx context.Context, to streams, id *certs.Identity, 
 				Identity:     id,
 				Host:         c.Host,
 				Inputs:       inputs,
-				ReadyTimeout: c.Patience,
+				ReadyTimeout: c.NodeTimeout,
 				Log:          formatted(to.err, slog.LevelInfo, c.LogFormat),
 			},
 			key:  key,

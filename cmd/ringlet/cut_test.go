@@ -66,8 +66,8 @@ func (h *hosts) ip(args ...string) {
 func (h *hosts) cut(host int)  { h.t.Helper(); h.ip("link", "set", "dev", port(host), "down") }
 func (h *hosts) heal(host int) { h.t.Helper(); h.ip("link", "set", "dev", port(host), "up") }
 
-// in starts ringlet at a host.
-func (h *hosts) in(ns *netns.Namespace, args ...string) *program {
+// startIn starts ringlet at a host.
+func (h *hosts) startIn(ns *netns.Namespace, args ...string) *program {
 	return h.startCommand("nsenter", append([]string{"--net=" + ns.Path(), "ringlet"}, args...)...)
 }
 
@@ -89,10 +89,10 @@ func (h *hosts) up(args ...string) *served {
 	}
 	h.start(append(names, addrs...)...).ends(0)
 	for i, ns := range h.ends {
-		h.nodes = append(h.nodes, h.in(ns, "node", "--name", fmt.Sprintf("n%d", i), "--certs", "keys", "--host",
+		h.nodes = append(h.nodes, h.startIn(ns, "node", "--name", fmt.Sprintf("n%d", i), "--certs", "keys", "--host",
 			fmt.Sprintf(hostAddr, i+1), "--join", hubAddr+":7946"))
 	}
-	c := h.enter(h.in(h.hub, append([]string{
+	c := h.enter(h.startIn(h.hub, append([]string{
 		"control", "--certs", "keys", "--host", hubAddr, "--port", "7946", "--state", "state", "--api", hubAddr + ":0",
 		"--page", "127.0.0.1:0", "--patience", patiently.Long.String(),
 	}, args...)...), dials(h.dial))

@@ -15,7 +15,7 @@ import (
 // A decision unit that was killed in a run, and whose process somebody starts again, decides on what is triggered from
 // then on. Nothing else notices, but for a readout unit of the same node.
 func TestKilledDecisionUnitComesBack(t *testing.T) {
-	for name, args := range cases.Of(t, map[string][]string{
+	for name, args := range cases.Select(t, map[string][]string{
 		"by itself": {"--nodes", "5", "--rus", "2", "--transport", "auto"},
 		"while regions are judged": {"--nodes", "5", "--rus", "2", "--transport", "auto", "--discipline", "pull",
 			"--roi", "0:0.3"},
@@ -58,7 +58,7 @@ func TestKilledDecisionUnitComesBack(t *testing.T) {
 
 // A readout unit that stands still for a while holds up no decision but those that its own data are missing for, and
 // hears the rest when it goes on. Parts of rejected MEPs are given up meanwhile by the others, and nothing is missed.
-func TestSuspendedReadoutUnitHearsDecisions(t *testing.T) {
+func TestSuspendedReadoutUnitReceivesDecisions(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)
 	p := s.startRun("out/", "--nodes", "5", "--rus", "2", "--bus", "2", "--decision-node", "n2", "--decision-timeout",

@@ -30,12 +30,12 @@ func decisionRows(row printRow, d *nodes.Decisions) {
 		row("results", "%d late, %d doubled, %d impossible; %d did not leave their builder unit, or nobody knows", d.Late,
 			d.Doubled, d.Impossible, d.Unsent)
 	}
-	hearingRows(row, &d.Readout)
+	decisionDeliveryRows(row, &d.Readout)
 	row("decision after", "p50 %s, p99 %s, p99.9 %s, max %s", micros(d.WaitUs.P50), micros(d.WaitUs.P99),
 		micros(d.WaitUs.P999), micros(d.WaitUs.Max))
-	part := func(q nodes.Quantiles4) string { return micros(q.P50) + ", " + micros(q.P99) }
+	quantiles := func(q nodes.Quantiles4) string { return micros(q.P50) + ", " + micros(q.P99) }
 	with := d.Decided - d.NoResult - d.Overrun - d.Unanswered
-	building, judging, ordering := part(d.BuildingUs), part(d.JudgedUs), part(d.OrderingUs)
+	building, judging, ordering := quantiles(d.BuildingUs), quantiles(d.JudgedUs), quantiles(d.OrderingUs)
 	if with == d.Unsplit {
 		building, ordering = "unknown", "unknown"
 	}
@@ -69,8 +69,8 @@ func hostRow(row printRow, h *nodes.Hosts) {
 	row("in the hosts", "packets, from the kernel until taken in, p50 and p99: %s", strings.Join(all, "; "))
 }
 
-// hearingRows say what the readout units made of decisions, if there is something to say.
-func hearingRows(row printRow, h *nodes.ReadoutDecisions) {
+// decisionDeliveryRows say what the readout units made of decisions, if there is something to say.
+func decisionDeliveryRows(row printRow, h *nodes.ReadoutDecisions) {
 	if h.LeftOut+h.Unconfirmed > 0 {
 		row("told to RUs", "%d decisions, %d were left out for slow readout units, of %d nobody knows", h.Confirmed, h.LeftOut,
 			h.Unconfirmed)

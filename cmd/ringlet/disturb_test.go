@@ -49,7 +49,7 @@ func TestReportHasTheFixedNames(t *testing.T) {
 }
 
 func TestKilledBuilderUnit(t *testing.T) {
-	for name, shape := range cases.Of(t, map[string]struct {
+	for name, shape := range cases.Select(t, map[string]struct {
 		args   []string
 		victim string
 		output string
@@ -72,7 +72,7 @@ func TestKilledBuilderUnit(t *testing.T) {
 				t.Errorf("ended %v after the kill", took)
 			}
 			p.holds("end_cause=fault", "accounting_ok=false", "cause.component="+shape.victim, "events_incomplete=0")
-			p.tells("ringlet: " + shape.victim + ": its process was killed by signal 9")
+			p.checkStderr("ringlet: " + shape.victim + ": its process was killed by signal 9")
 			if strings.Contains(p.err.String(), "level=") {
 				t.Error("a user is told more than the cause")
 			}
@@ -85,8 +85,8 @@ func TestKilledBuilderUnit(t *testing.T) {
 
 // A run goes on without a builder unit where that is borne: its MEPs are built by others, the accounts balance, and
 // what cannot be checked is said.
-func TestKilledBuilderUnitIsBorne(t *testing.T) {
-	for name, shape := range cases.Of(t, map[string]struct {
+func TestKilledBuilderUnitIsTolerated(t *testing.T) {
+	for name, shape := range cases.Select(t, map[string]struct {
 		args   []string
 		output string
 		files  []string
@@ -112,8 +112,8 @@ func TestKilledBuilderUnitIsBorne(t *testing.T) {
 			if slices.Contains(shape.args, "--filter") {
 				unchecked++ // who judged what was given to others
 			}
-			if told, _ := p.report()["not_checked"].([]any); len(told) != unchecked {
-				t.Errorf("not checked: %v", told)
+			if notChecked, _ := p.report()["not_checked"].([]any); len(notChecked) != unchecked {
+				t.Errorf("not checked: %v", notChecked)
 			}
 			s.keptTails(shape.output)
 			s.nothingLeft(shape.files...)
@@ -204,8 +204,8 @@ func TestFullDisk(t *testing.T) {
 		p := s.start("run", "--json", "--nodes", "2", "--events", "20000", "--packing", "1000", "--output", output)
 		p.ends(1)
 		p.holds("end_cause=fault", "events_incomplete=0")
-		p.tells("disk full")
-		p.tells(filepath.Join(s.dir, "small") + "/")
+		p.checkStderr("disk full")
+		p.checkStderr(filepath.Join(s.dir, "small") + "/")
 		r := p.report()
 		if cause, _ := r["cause"].(map[string]any); !slices.Contains([]any{"n0", "n1"}, cause["component"]) {
 			t.Errorf("the cause is %v", cause)
@@ -245,6 +245,6 @@ func TestOutputThatNobodyReads(t *testing.T) {
 	s.signal(p.cmd.Process.Pid, syscall.SIGINT)
 	p.ends(1)
 	p.holds("end_cause=fault", "events_abandoned>0", "events_incomplete=0")
-	p.tells("have had no outcome")
+	p.checkStderr("have had no outcome")
 	s.nothingLeft()
 }

@@ -50,7 +50,7 @@ func (c *doctorCmd) Run(ctx context.Context, to streams) error {
 	}
 	checks := doctor.Judge(facts, wants)
 	report := doctor.Report{Worst: doctor.Worst(checks), Checks: checks, Facts: facts}
-	err = told(to.out, report, c.JSON, report.WriteTable)
+	err = printResult(to.out, report, c.JSON, report.WriteTable)
 	if failed := report.Failed(); err == nil && len(failed) > 0 {
 		err = fmt.Errorf("doctor: a run would fail for %s", strings.Join(failed, ", "))
 	}

@@ -84,19 +84,19 @@ func (c *filterCmd) Run(ctx context.Context, to streams) error {
 
 // outputs reads where events go. The words are those of a run's outputs.
 func (c *filterCmd) outputs(to *backlog.Config) error {
-	parts := strings.Split(c.Output, ",")
-	if len(parts) > 2 {
+	outputs := strings.Split(c.Output, ",")
+	if len(outputs) > 2 {
 		return fmt.Errorf("output %s: give one for accepted events, and behind a comma one for rejected ones", c.Output)
 	}
-	for i, part := range parts {
-		name, dir, colon := strings.Cut(part, ":")
-		if i == 1 && part == "discard:" {
+	for i, output := range outputs {
+		name, dir, colon := strings.Cut(output, ":")
+		if i == 1 && output == "discard:" {
 			to.Discards = true
 			return nil
 		}
 		format, err := recording.ParseFormat(name)
 		if !colon || dir == "" || err != nil || format == recording.MFP {
-			return fmt.Errorf("output %s: give a format and a directory, as in mep:accepted/ or mdf:accepted/", part)
+			return fmt.Errorf("output %s: give a format and a directory, as in mep:accepted/ or mdf:accepted/", output)
 		}
 		out := backlog.Output{Dir: strings.TrimSuffix(dir, "/"), Format: format}
 		if i == 0 {

@@ -10,7 +10,7 @@ import (
 // TestDamageIsFoundAndRepaired runs with damage of each kind: everything is built exactly, and what was damaged is what
 // was refused.
 func TestDamageIsFoundAndRepaired(t *testing.T) {
-	for name, run := range cases.Of(t, map[string]struct{ transport, damage string }{
+	for name, run := range cases.Select(t, map[string]struct{ transport, damage string }{
 		"headers":             {"quic", "header=1e-3"},
 		"bodies":              {"quic", "body=1e-3"},
 		"epochs":              {"quic", "epoch=1e-3"},

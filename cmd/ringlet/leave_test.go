@@ -10,8 +10,8 @@ import (
 
 // SIGTERM to the node of a healthy builder unit does what its exclusion does: its output is whole, nobody counts a
 // loss, and the run goes on.
-func TestBuilderIsToldToEnd(t *testing.T) {
-	for name, shape := range cases.Of(t, map[string]struct {
+func TestBuilderEndsOnSigterm(t *testing.T) {
+	for name, shape := range cases.Select(t, map[string]struct {
 		args   []string
 		output string
 		files  []string
@@ -61,8 +61,8 @@ func TestBuilderIsToldToEnd(t *testing.T) {
 
 // A node that also holds a readout unit cannot leave a run without ending it: the run ends in good order, says for
 // whom, and its output is whole.
-func TestReadoutIsToldToEnd(t *testing.T) {
-	for name, args := range cases.Of(t,
+func TestReadoutEndsOnSigterm(t *testing.T) {
+	for name, args := range cases.Select(t,
 		map[string][]string{"folded": {"--nodes", "3"}, "unfolded": {"--rus", "2", "--bus", "2"}}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -72,7 +72,7 @@ func TestReadoutIsToldToEnd(t *testing.T) {
 			p.ends(0)
 			p.holds("end_cause=node_leaving", "accounting_ok=true", "events_incomplete=0", "events_abandoned=0",
 				"events_built>0")
-			p.tells("node=n1")
+			p.checkStderr("node=n1")
 			r := p.report()
 			if who, _ := r["leavers"].([]any); len(who) != 1 || who[0] != "n1" {
 				t.Errorf("told to end: %v", r["leavers"])

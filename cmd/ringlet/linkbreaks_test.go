@@ -13,9 +13,9 @@ import (
 // next start makes the links anew by itself, whether a run would bear the loss of the node or not.
 func TestALinkBreaksBetweenRuns(t *testing.T) {
 	unlessShort(t)
-	for name, args := range cases.Of(t, map[string][]string{
+	for name, args := range cases.Select(t, map[string][]string{
 		"essential": {"--nodes", "3"},
-		"borne":     {"--rus", "1", "--bus", "2", "--builder-loss", "at-least 1 of 2"},
+		"tolerated": {"--rus", "1", "--bus", "2", "--builder-loss", "at-least 1 of 2"},
 	}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

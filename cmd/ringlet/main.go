@@ -79,21 +79,21 @@ func main() {
 func run(args []string, to streams) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	left := -1 // the code with which help or a completion ended the parse
+	exitCode := -1 // the code with which help or a completion ended the parse
 	parser, err := newParser(grammar(args),
 		kong.Description("A distributed event builder for commodity networks."),
-		kong.Writers(to.out, to.err), kong.Exit(func(code int) { left = code }),
+		kong.Writers(to.out, to.err), kong.Exit(func(code int) { exitCode = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(to),
 	)
 	if err != nil {
 		return complain(to, &exit{exitError, err})
 	}
 	k, err := parse(parser, args)
-	if left >= 0 {
-		return left
+	if exitCode >= 0 {
+		return exitCode
 	}
 	if err != nil {
-		return complain(to, &exit{exitUsage, better(err)})
+		return complain(to, &exit{exitUsage, hintFormerFlag(err)})
 	}
 	return complain(to, k.Run())
 }

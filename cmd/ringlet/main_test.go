@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	if programs[filepath.Base(os.Args[0])] != nil {
 		endWithTests()
 	} else {
-		must.Beside(8, 4)
+		must.LimitParallel(8, 4)
 	}
 	slow.idle, slow.atLeast = patiently.Scaled(15*time.Second), patiently.Long // no test waits for them
 	testscript.Main(m, programs)
@@ -187,9 +187,9 @@ func compare(object map[string]any, want string) string {
 		op, value = ">=", value[1:]
 	}
 	var got any = object
-	for part := range strings.SplitSeq(name, ".") {
+	for key := range strings.SplitSeq(name, ".") {
 		inner, _ := got.(map[string]any)
-		got = inner[part]
+		got = inner[key]
 	}
 	number, isNumber := got.(float64)
 	bound, err := strconv.ParseFloat(value, 64)
@@ -239,29 +239,29 @@ func cmdNothingLeft(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 0 {
 		ts.Fatalf("usage: nothingleft")
 	}
-	if left := leftOver(ts.Getenv("RUN"), ts.Getenv("WORK")); left != "" {
-		ts.Fatalf("%s", left)
+	if remaining := leftovers(ts.Getenv("RUN"), ts.Getenv("WORK")); remaining != "" {
+		ts.Fatalf("%s", remaining)
 	}
 }
 
-// leftOver says what a run left on this machine: shared memory by the run's number, processes and hidden files by its
+// leftovers says what a run left on this machine: shared memory by the run's number, processes and hidden files by its
 // directory.
-func leftOver(run, dir string) string {
-	var left []string
+func leftovers(run, dir string) string {
+	var out []string
 	if segments, _ := filepath.Glob("/dev/shm/ringlet-" + run + "-*"); len(segments) > 0 {
-		left = append(left, fmt.Sprint("shared memory ", segments))
+		out = append(out, fmt.Sprint("shared memory ", segments))
 	}
 	for _, p := range processes(dir) {
-		left = append(left, "process "+p.line)
+		out = append(out, "process "+p.line)
 	}
 	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err == nil && strings.HasPrefix(d.Name(), ".") && d.Type().IsRegular() ||
 			strings.HasPrefix(filepath.Base(path), "ringlet-run-") {
-			left = append(left, "file "+path)
+			out = append(out, "file "+path)
 		}
 		return nil
 	})
-	return strings.Join(left, "\n")
+	return strings.Join(out, "\n")
 }
 
 // process is one that carries the test's directory in its environment.

@@ -23,7 +23,7 @@ type memCmd struct {
 	Lock    memLockCmd    `cmd:"" help:"Take a lock, which is a word, keep it for a while, and give it back."`
 	Watch   memWatchCmd   `cmd:"" help:"Print a word at each notice of its page."`
 	Tables  memTablesCmd  `cmd:"" help:"Print the tables of the owner and of a guest."`
-	Door    memDoorCmd    `cmd:"" help:"Open a door in shared memory until a signal comes, for programs on this host in C, Python and other languages."`
+	Gateway memGatewayCmd `name:"door" cmd:"" help:"Open a door in shared memory until a signal comes, for programs on this host in C, Python and other languages."`
 	Trace   memTraceCmd   `cmd:"" help:"Follow writes from the call to the answer, stage by stage."`
 	Packet  memPacketCmd  `cmd:"" help:"Send a message made by hand; print whether the owner refused it, and which counter has it."`
 }
@@ -81,10 +81,10 @@ func (d *memData) bytes() ([]byte, error) {
 }
 
 type memDemoCmd struct {
-	Group   string `placeholder:"DIR" help:"Directory of the group, which stays; if not given one that is gone afterwards."`
-	Carrier string `default:"quic" help:"As --transport of a run: quic, quic-go, stream, local, auto."`
-	Host    string `default:"127.0.0.1" help:"Address of the owner."`
-	Stay    bool   `help:"Keep the owner for other commands until a signal comes; with --group."`
+	Group     string `placeholder:"DIR" help:"Directory of the group, which stays; if not given one that is gone afterwards."`
+	Carrier   string `default:"quic" help:"As --transport of a run: quic, quic-go, stream, local, auto."`
+	Host      string `default:"127.0.0.1" help:"Address of the owner."`
+	KeepOwner bool   `name:"stay" help:"Keep the owner for other commands until a signal comes; with --group."`
 }
 
 // Run shows everything.
@@ -93,16 +93,16 @@ func (c *memDemoCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return err
 	}
-	if c.Stay && c.Group == "" {
+	if c.KeepOwner && c.Group == "" {
 		return usage(errors.New("--stay needs --group, by which other commands find the owner"))
 	}
 	warnOfGroup(to, c.Group)
 	return mem.Demo{
-		Group:   c.Group,
-		Carrier: c.Carrier,
-		Host:    c.Host,
-		Program: program,
-		Stay:    c.Stay,
+		Group:     c.Group,
+		Carrier:   c.Carrier,
+		Host:      c.Host,
+		Program:   program,
+		KeepOwner: c.KeepOwner,
 	}.Run(ctx, to.out)
 }
 

@@ -58,8 +58,8 @@ func (h *twoHosts) mtu(n int) {
 	}
 }
 
-// in starts ringlet in one of the namespaces.
-func (h *twoHosts) in(s *session, i int, args ...string) *program {
+// startIn starts ringlet in one of the namespaces.
+func (h *twoHosts) startIn(s *session, i int, args ...string) *program {
 	return s.startCommand("ip", append([]string{"netns", "exec", h.name[i], "ringlet"}, args...)...)
 }
 
@@ -68,12 +68,12 @@ func TestBenchBetweenHosts(t *testing.T) {
 	t.Parallel()
 	h, s := newTwoHosts(t), newSession(t)
 	s.start("certs", "keys", "n0", "n1", "--host", h.addr[0], "--host", h.addr[1]).ends(exitGood)
-	serve := h.in(s, 1, "bench", "serve", "--certs", "keys", "--host", h.addr[1], "--port", "0")
+	serve := h.startIn(s, 1, "bench", "serve", "--certs", "keys", "--host", h.addr[1], "--port", "0")
 	at := regexp.MustCompile(`listening at (\S+)`)
 	eventually(t, "it listens", func() bool { return at.MatchString(serve.err.String()) })
 	peer := at.FindStringSubmatch(serve.err.String())[1]
 	measure := func() map[string]float64 {
-		p := h.in(s, 0, "bench", "carriers", "--peer", peer, "--certs", "keys", "--host", h.addr[0], "--carriers",
+		p := h.startIn(s, 0, "bench", "carriers", "--peer", peer, "--certs", "keys", "--host", h.addr[0], "--carriers",
 			"quic,quic-go,stream",
 			"--sizes", "64KiB", "--rounds", "1", "--duration", "60ms", "--memory", "4MiB", "--json")
 		p.ends(exitGood)

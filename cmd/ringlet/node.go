@@ -69,7 +69,7 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return &exit{exitUsage, err}
 	}
-	if err := ownHosts(ctx, &c.Host, &c.DataHost); err != nil {
+	if err := resolveHosts(ctx, &c.Host, &c.DataHost); err != nil {
 		return &exit{exitUsage, err}
 	}
 	if c.Procs > 0 {
@@ -101,7 +101,7 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 		cfg.Metrics = metrics.Node(node.Counters(), id.NotAfter)
 	}
 	cfg.Leave, cfg.Grace = ctx.Done(), c.Grace
-	ctx, stop := untilToldTwice(ctx, dog)
+	ctx, stop := untilSecondSignal(ctx, dog)
 	defer stop()
 	if c.WithParent {
 		var end context.CancelFunc
@@ -109,7 +109,7 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 		defer end()
 		cfg.Timing.Leave = leaveWithParent // all leave at once, so none waits long for others to take note
 		var rest func()
-		cfg.Log, rest = seldomLog(to.err, c.Verbose)
+		cfg.Log, rest = rateLimitedLog(to.err, c.Verbose)
 		defer rest()
 	}
 	return node.Run(ctx, cfg)
@@ -167,9 +167,9 @@ func (c *nodeCmd) keys() (*certs.Identity, []byte, error) {
 	return id, key, err
 }
 
-// ownHosts settles what --host and --data-host are: addresses of this host that others can call. Of a process without
+// resolveHosts settles what --host and --data-host are: addresses of this host that others can call. Of a process without
 // data, data is nil.
-func ownHosts(ctx context.Context, host, data *string) (err error) {
+func resolveHosts(ctx context.Context, host, data *string) (err error) {
 	if *host, err = address.ResolveLocal(ctx, *host); err != nil {
 		return fmt.Errorf("host: %w", err)
 	}
@@ -182,9 +182,9 @@ func ownHosts(ctx context.Context, host, data *string) (err error) {
 	return nil
 }
 
-// untilToldTwice makes a context that outlives the first signal, which ends ctx, and ends with the second. Then the
+// untilSecondSignal makes a context that outlives the first signal, which ends ctx, and ends with the second. Then the
 // watch ends a process that does not end by itself.
-func untilToldTwice(ctx context.Context, dog *watchdog.Watcher) (context.Context, context.CancelFunc) {
+func untilSecondSignal(ctx context.Context, dog *watchdog.Watcher) (context.Context, context.CancelFunc) {
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
 		select {

@@ -17,12 +17,12 @@ import (
 	"ringlet/testkit/patiently"
 )
 
-func TestToldTwice(t *testing.T) {
+func TestSecondSignal(t *testing.T) {
 	guard := make(chan os.Signal, 16) // or the test would end by the signal where it comes too early
 	signal.Notify(guard, syscall.SIGTERM)
 	defer signal.Stop(guard)
 	ctx, cancel := context.WithCancel(t.Context())
-	run, stop := untilToldTwice(ctx, nil)
+	run, stop := untilSecondSignal(ctx, nil)
 	defer stop()
 	cancel()
 	if run.Err() != nil {

@@ -77,7 +77,7 @@ func (s *control) close(err error) error {
 
 // single makes one run with a run control in this process, and prints what came of it.
 func (c *runFlags) single(ctx context.Context, to streams, s control, began func()) error {
-	defer onceInGoodOrder(ctx)()
+	defer killOnSecondSignal(ctx)()
 	s.Log, s.LocalScheduler = logger(to.err, c.Verbose), true
 	live := newLiveLine(to.err, !c.JSON && !c.Verbose)
 	var report *nodes.Report

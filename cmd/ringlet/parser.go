@@ -13,8 +13,8 @@ import (
 
 // newParser makes a parser of a struct with flags, settings of runs among them.
 func newParser(of any, options ...kong.Option) (*kong.Kong, error) {
-	whole := new(wholeHelp)
-	common := []kong.Option{kong.Name("ringlet"), config.Vars, kong.Bind(whole), kong.ValueFormatter(whole.format)}
+	full := new(fullHelp)
+	common := []kong.Option{kong.Name("ringlet"), config.Vars, kong.Bind(full), kong.ValueFormatter(full.format)}
 	common = append(common, config.Decimals()...)
 	return kong.New(of, append(common, options...)...)
 }
@@ -33,19 +33,19 @@ func grammar(args []string) any {
 	return &cli{}
 }
 
-// wholeHelp says whether help has all that is to be said of settings: --help has the first sentence, so that it fits
+// fullHelp says whether help has all that is to be said of settings: --help has the first sentence, so that it fits
 // two screens.
-type wholeHelp bool
+type fullHelp bool
 
-var inBrackets = regexp.MustCompile(` \([^()]*\)`)
+var bracketed = regexp.MustCompile(` \([^()]*\)`)
 
 // format is kong's: the help of a flag. Settings are the flags that have a group.
-func (h *wholeHelp) format(v *kong.Value) string {
+func (h *fullHelp) format(v *kong.Value) string {
 	text := kong.DefaultHelpValueFormatter(v)
 	if *h || v.Flag == nil || v.Flag.Group == nil {
 		return text
 	}
-	first, _, _ := strings.Cut(inBrackets.ReplaceAllString(text, ""), ". ")
+	first, _, _ := strings.Cut(bracketed.ReplaceAllString(text, ""), ". ")
 	return strings.TrimSuffix(first, ".")
 }
 
@@ -53,8 +53,8 @@ func (h *wholeHelp) format(v *kong.Value) string {
 type helpAll bool
 
 // BeforeReset is kong's: it prints, and ends the program.
-func (helpAll) BeforeReset(ctx *kong.Context, whole *wholeHelp) error {
-	*whole = true
+func (helpAll) BeforeReset(ctx *kong.Context, full *fullHelp) error {
+	*full = true
 	for _, group := range ctx.Selected().AllFlags(false) {
 		for _, f := range group {
 			if f.Group != nil {
@@ -100,8 +100,8 @@ var listed = map[string]string{
 
 var unknownFlag = regexp.MustCompile(`^unknown flag --([a-z-]+)`)
 
-// better says of a flag that there is no more what to give in its place.
-func better(err error) error {
+// hintFormerFlag says of a flag that there is no more what to give in its place.
+func hintFormerFlag(err error) error {
 	if err == nil {
 		return nil
 	}

@@ -13,12 +13,12 @@ import (
 func TestHelpFitsTwoScreens(t *testing.T) {
 	t.Setenv("COLUMNS", "100")
 	for _, command := range []string{"run", "control"} {
-		short, whole := helpOf(t, command, "--help"), helpOf(t, command, "--help-all")
+		short, full := helpOf(t, command, "--help"), helpOf(t, command, "--help-all")
 		if n := strings.Count(short, "\n"); command == "run" && n > 100 {
 			t.Errorf("the help of %s has %d lines", command, n)
 		}
 		for _, text := range []string{"--debug-drop", "one sender to a builder unit at a time"} {
-			if strings.Contains(short, text) || !strings.Contains(strings.Join(strings.Fields(whole), " "), text) {
+			if strings.Contains(short, text) || !strings.Contains(strings.Join(strings.Fields(full), " "), text) {
 				t.Errorf("%s: %q is in the first help, or not in the whole", command, text)
 			}
 		}
@@ -90,7 +90,7 @@ func TestGrammarOfOneCommand(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{nil, {"--help"}, {"inspec"}} {
-		if _, whole := grammar(args).(*cli); !whole {
+		if _, full := grammar(args).(*cli); !full {
 			t.Errorf("the grammar of %q lacks commands", args)
 		}
 	}

@@ -10,9 +10,9 @@ import (
 
 // Every epoch has one holder, and every readout unit keeps its last phases, under each barrier, with windows for each
 // MEP and with standing ones.
-func TestReportTellsOfThePhases(t *testing.T) {
+func TestReportListsThePhases(t *testing.T) {
 	const units = 3
-	for name, args := range cases.Of(t, map[string][]string{
+	for name, args := range cases.Select(t, map[string][]string{
 		"central":       {"--phase-end", "central", "--packing", "500", "--phase-slack", "0"},
 		"tournament":    {"--phase-end", "tournament", "--packing", "500", "--phase-slack", "0"},
 		"dissemination": {"--phase-end", "dissemination", "--packing", "500", "--phase-slack", "0"},

@@ -28,7 +28,7 @@ func (c *planCmd) Run(to streams) error {
 	if c.Order || c.Seats {
 		return c.proposal(to, p)
 	}
-	err = told(to.out, p, c.JSON, p.WriteText)
+	err = printResult(to.out, p, c.JSON, p.WriteText)
 	if err == nil && p.Given.Conflicts > 0 {
 		err = fmt.Errorf("plan: the order as given has conflicts in %d of %d phases", p.Given.Phases, p.Given.Places)
 	}
@@ -54,7 +54,7 @@ func (c *planCmd) plan() (*topology.Plan, error) {
 		return nil, err
 	}
 	if c.Nodes != 0 {
-		if err := t.Keep(c.Nodes); err != nil {
+		if err := t.KeepFirst(c.Nodes); err != nil {
 			return nil, err
 		}
 	}

@@ -58,7 +58,7 @@ func (c *predictCmd) answer(ctx context.Context, to streams) error {
 		return err
 	}
 	if len(c.Calibrate) > 0 {
-		points, err := f.Of(c.Calibrate).Points(".")
+		points, err := f.WithResults(c.Calibrate).Points(".")
 		if err != nil {
 			return err
 		}
@@ -95,8 +95,8 @@ func (c *predictCmd) predict(ctx context.Context, to streams, f *predict.File) e
 	if len(c.Nodes) == 0 {
 		c.Nodes = []int{0}
 	}
-	if doubt := f.Doubt(); doubt != "" {
-		fmt.Fprintln(to.err, "predict: do not believe this: "+doubt)
+	if warning := f.Warning(); warning != "" {
+		fmt.Fprintln(to.err, "predict: do not believe this: "+warning)
 	}
 	bar := newLine(to.err, true)
 	all := []*predict.Prediction{}

@@ -18,8 +18,8 @@ func printJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// told prints an object for programs, or a text for people.
-func told(w io.Writer, v any, asJSON bool, text func(io.Writer) error) error {
+// printResult prints an object for programs, or a text for people.
+func printResult(w io.Writer, v any, asJSON bool, text func(io.Writer) error) error {
 	if asJSON {
 		return printJSON(w, v)
 	}
@@ -30,9 +30,9 @@ func told(w io.Writer, v any, asJSON bool, text func(io.Writer) error) error {
 // program and at once to its process group, to which the program belongs, too. A person takes longer than this.
 const sameSignal = 250 * time.Millisecond
 
-// onceInGoodOrder lets the first signal, which has ended ctx, end what is under way in good order, and the next the
+// killOnSecondSignal lets the first signal, which has ended ctx, end what is under way in good order, and the next the
 // process; all others die with it. The caller defers what it returns.
-func onceInGoodOrder(ctx context.Context) (stop func()) {
+func killOnSecondSignal(ctx context.Context) (stop func()) {
 	over := make(chan struct{})
 	forget := context.AfterFunc(ctx, func() {
 		select {

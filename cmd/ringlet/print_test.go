@@ -50,7 +50,7 @@ func TestSilentSourcesAreNamed(t *testing.T) {
 		Silent:  []string{"tcp:h:1", "shm:a", "shm:b", "shm:c"},
 	}
 	var out bytes.Buffer
-	log := liveLine{ttyLine: ttyLine{w: &out}, tells: true}
+	log := liveLine{ttyLine: ttyLine{w: &out}, warnSilent: true}
 	log.show(nodes.Progress{Elapsed: silentFor, Silent: waits.Silent})
 	log.show(waits)
 	log.show(waits)

@@ -18,7 +18,7 @@ import (
 // A readout unit that was killed in a run, and whose process somebody starts again, takes part in the same run again:
 // its events are whole, then marked, then whole. Accounts, report, manifest and files say which.
 func TestKilledReadoutUnitComesBack(t *testing.T) {
-	for name, args := range cases.Of(t, map[string][]string{
+	for name, args := range cases.Select(t, map[string][]string{
 		"in phases":       {"--transport", "quic", "--phase-end", "tournament"},
 		"through memory":  {"--transport", "auto", "--discipline", "free"},
 		"asked for, once": {"--discipline", "pull", "--transport", "local"},
@@ -51,7 +51,7 @@ func TestKilledReadoutUnitComesBack(t *testing.T) {
 			c.holds("end_cause=interrupted", "accounting_ok=true", "events_incomplete=0", "events_abandoned=0",
 				"degraded=true", "events_marked>0")
 			s.lacks(c, victim)
-			s.wholeMarkedWhole(1)
+			s.checkMarkedMissing(1)
 			for _, n := range there {
 				_ = n.cmd.Process.Signal(syscall.SIGTERM)
 				patiently.Receive(t, n.ended)
@@ -62,9 +62,9 @@ func TestKilledReadoutUnitComesBack(t *testing.T) {
 	}
 }
 
-// wholeMarkedWhole holds that the MEPs of the output lack exactly the parts of one readout unit, from about the MEP on
+// checkMarkedMissing holds that the MEPs of the output lack exactly the parts of one readout unit, from about the MEP on
 // from which the manifest says that it was gone, and none from that on from which it was back.
-func (s *session) wholeMarkedWhole(ru int) {
+func (s *session) checkMarkedMissing(ru int) {
 	s.t.Helper()
 	dirs, _ := filepath.Glob(filepath.Join(s.dir, "out", "*"))
 	if len(dirs) != 1 {

@@ -15,8 +15,8 @@ import (
 
 // A run goes on without a readout unit where that is borne: its events are built and marked, the accounts balance, and
 // report and manifest say what is missing.
-func TestKilledReadoutUnitIsBorne(t *testing.T) {
-	for name, shape := range cases.Of(t, map[string]struct {
+func TestKilledReadoutUnitIsTolerated(t *testing.T) {
+	for name, shape := range cases.Select(t, map[string]struct {
 		args   []string
 		victim string
 	}{

@@ -53,7 +53,7 @@ func (c *verifyCmd) Run(ctx context.Context, to streams) error {
 		Progress: func(dir string, done, total int64) { line.show("verify "+dir, done, total) },
 	}
 	if c.Full {
-		o.Content = func(m *recording.Manifest) (recording.Content, error) { return origin.Of(ctx, m) }
+		o.Content = func(m *recording.Manifest) (recording.Content, error) { return origin.Find(ctx, m) }
 	}
 	v, err := recording.Verify(ctx, c.Dir, o)
 	line.end()
@@ -96,9 +96,9 @@ func (c *mergeCmd) Run(ctx context.Context, to streams) error {
 }
 
 // stopped says what a signal has left.
-func stopped(err error, left string) error {
+func stopped(err error, remains string) error {
 	if errors.Is(err, context.Canceled) {
-		return fmt.Errorf("interrupted: %s", left)
+		return fmt.Errorf("interrupted: %s", remains)
 	}
 	return err
 }

@@ -158,7 +158,7 @@ func (c *runCmd) first(ctx context.Context, to streams, s *service) error {
 		fmt.Fprintf(to.err, "ringlet: %v\n", err) // the page shows what can be done about it
 	}
 	<-ctx.Done()
-	defer onceInGoodOrder(ctx)()
+	defer killOnSecondSignal(ctx)()
 	report, err := s.partition.StopAndReport()
 	if report == nil {
 		return err
@@ -168,7 +168,7 @@ func (c *runCmd) first(ctx context.Context, to streams, s *service) error {
 
 // show prints a report, and turns it into the way the program ends.
 func (c *runFlags) show(to streams, report *nodes.Report) (err error) {
-	err = told(to.out, report, c.JSON, func(w io.Writer) error { return writeTable(w, report) })
+	err = printResult(to.out, report, c.JSON, func(w io.Writer) error { return writeTable(w, report) })
 	if err != nil {
 		return err
 	}

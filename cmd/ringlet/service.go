@@ -75,7 +75,7 @@ func (s *service) run(ctx context.Context, to streams, work func(context.Context
 		return errors.Join(err, server.Close())
 	}
 	defer end()
-	if err := s.welcome(to.out, server); err != nil {
+	if err := s.printAddresses(to.out, server); err != nil {
 		return errors.Join(err, server.Close())
 	}
 	return s.serve(ctx, server, work)
@@ -121,20 +121,20 @@ func (s *service) monitored(server *api.Server) (end func(), err error) {
 		return nil, fmt.Errorf("cannot bind the monitor at %s: %w", s.monitor, err)
 	}
 	p := s.partition
-	told := metrics.Control(figures.SchedulerCounters(), func() metrics.Partition {
+	controlMetrics := metrics.Control(figures.SchedulerCounters(), func() metrics.Partition {
 		now := p.Metrics()
 		now.Refused = server.Refused()
 		return now
 	}, s.Identity.NotAfter)
-	return monitor.Serve(lis, monitor.Process{Live: p.Live, Ready: p.Ready, Metrics: told}, s.Log), nil
+	return monitor.Serve(lis, monitor.Process{Live: p.Live, Ready: p.Ready, Metrics: controlMetrics}, s.Log), nil
 }
 
 // linkFile is the file beside the records with the link to the page, for its owner alone.
 const linkFile = "page-link"
 
-// welcome tells where everything is. The output of a run control goes to a log that others may read, as a rule: what
+// printAddresses tells where everything is. The output of a run control goes to a log that others may read, as a rule: what
 // opens a session as admin is told to a terminal, and else stands in a file.
-func (s *service) welcome(out io.Writer, server *api.Server) error {
+func (s *service) printAddresses(out io.Writer, server *api.Server) error {
 	fmt.Fprintf(out, "nodes join at   %s\n", s.Members.Addr())
 	if s.ctl {
 		fmt.Fprintf(out, "ringlet ctl at  %s\n", server.API())

@@ -85,8 +85,8 @@ func (s *session) linked(p *program, file string) string {
 	if err != nil || !ok || st.Mode().Perm() != 0o600 {
 		s.t.Fatalf("%s has %q and mode %v, %v", file, text, st.Mode(), err)
 	}
-	if told := p.out.String() + p.err.String(); strings.Contains(told, token) {
-		s.t.Errorf("the token is in what may be a journal: %s", told)
+	if shown := p.out.String() + p.err.String(); strings.Contains(shown, token) {
+		s.t.Errorf("the token is in what may be a journal: %s", shown)
 	}
 	return token
 }
@@ -289,9 +289,9 @@ func TestControlIsKilled(t *testing.T) {
 	for i, r := range runs {
 		if number := len(runs) - i; !strings.HasPrefix(r, fmt.Sprintf("%d GOOD", number)) &&
 			!strings.HasSuffix(r, " ABORTED control_lost") {
-			var whole any
-			c.call("GET", fmt.Sprintf("/v1/runs/%d", number), nil, &whole)
-			t.Errorf("run %d: %q: %v", number, r, whole)
+			var body any
+			c.call("GET", fmt.Sprintf("/v1/runs/%d", number), nil, &body)
+			t.Errorf("run %d: %q: %v", number, r, body)
 		}
 	}
 	if len(runs) == 0 {

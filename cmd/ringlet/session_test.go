@@ -152,8 +152,8 @@ func (p *program) holds(wants ...string) {
 	}
 }
 
-// tells checks that standard error has the text.
-func (p *program) tells(text string) {
+// checkStderr checks that standard error has the text.
+func (p *program) checkStderr(text string) {
 	p.t.Helper()
 	if !strings.Contains(p.err.String(), text) {
 		p.t.Errorf("standard error says nothing of %q", text)
@@ -164,8 +164,8 @@ func (p *program) tells(text string) {
 func (s *session) nothingLeft(files ...string) {
 	s.t.Helper()
 	eventually(s.t, "its processes end", func() bool { return len(processes(s.dir)) == 0 })
-	if left := leftOver(s.run, s.dir); left != "" {
-		s.t.Errorf("left behind: %s", left)
+	if remaining := leftovers(s.run, s.dir); remaining != "" {
+		s.t.Errorf("left behind: %s", remaining)
 	}
 	var there []string
 	entries, err := os.ReadDir(s.dir)

@@ -68,12 +68,12 @@ func (c *simRunCmd) Run(ctx context.Context, to streams) error {
 }
 
 func (c *simRunCmd) save(to streams, t *sim.Trace, text *bytes.Buffer) error {
-	left, err := t.Close()
+	dropped, err := t.Close()
 	if err != nil {
 		return err
 	}
-	if left > 0 {
-		fmt.Fprintf(to.err, "sim: the trace holds the first %d events; %d more were left out\n", maxTrace, left)
+	if dropped > 0 {
+		fmt.Fprintf(to.err, "sim: the trace holds the first %d events; %d more were left out\n", maxTrace, dropped)
 	}
 	return page.Save(c.Trace, text.Bytes())
 }
@@ -93,7 +93,7 @@ func (c *simFiguresCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return err
 	}
-	ask, err := figures.Pick(all, c.ID, c.Headline, c.Quick)
+	studies, err := figures.Pick(all, c.ID, c.Headline, c.Quick)
 	if err != nil {
 		return &exit{exitUsage, err}
 	}
@@ -101,9 +101,9 @@ func (c *simFiguresCmd) Run(ctx context.Context, to streams) error {
 		c.Workers = runtime.GOMAXPROCS(0)
 	}
 	bar, done := newLine(to.err, true), 0
-	answers := figures.Run(ctx, ask, model.All(), c.Workers, func(a *figures.Answer) {
+	answers := figures.Run(ctx, studies, model.All(), c.Workers, func(a *figures.Answer) {
 		done++
-		bar.show(a.Study.ID+" "+a.Verdict, done, len(ask))
+		bar.show(a.Study.ID+" "+a.Verdict, done, len(studies))
 	})
 	bar.end()
 	if c.Page != "" {

@@ -28,7 +28,7 @@ func stick(path, number string) error {
 	if _, err := fmt.Sscan(number, &events); err != nil {
 		return err
 	}
-	c, next, err := letIn(path)
+	c, next, err := connectFrontend(path)
 	if err != nil {
 		return err
 	}
@@ -53,8 +53,8 @@ func stick(path, number string) error {
 	return errors.New("all events went")
 }
 
-// letIn says hello until it is accepted, and from which event on.
-func letIn(path string) (net.Conn, uint64, error) {
+// connectFrontend says hello until it is accepted, and from which event on.
+func connectFrontend(path string) (net.Conn, uint64, error) {
 	for until := time.Now().Add(patiently.Long); ; time.Sleep(20 * time.Millisecond) {
 		c, err := net.Dial("unix", path)
 		var answer [24]byte

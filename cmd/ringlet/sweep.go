@@ -47,7 +47,7 @@ func (c *benchSweepCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return err
 	}
-	defer onceInGoodOrder(ctx)()
+	defer killOnSecondSignal(ctx)()
 	dir := c.Out
 	if dir == "" {
 		dir = "sweep-" + strings.ReplaceAll(s.Name, " ", "-")
@@ -61,12 +61,14 @@ func (c *benchSweepCmd) Run(ctx context.Context, to streams) error {
 		Resume:    c.Resume,
 		Rounds:    c.Rounds,
 		Version:   version,
-		Command:   "ringlet bench sweep " + inShell(c.File),
+		Command:   "ringlet bench sweep " + shellQuote(c.File),
 		Progress:  bar.show,
 		Reference: reference,
-		Measure:   func(ctx context.Context, name string) (trial.Figures, error) { return raw(ctx, to, program, name) },
-		Tell:      func(what string) { fmt.Fprintln(to.err, "bench: "+what) },
-		Spawn:     func(ctx context.Context, t sweep.Turn) ([]byte, error) { return spawned(ctx, program, t) },
+		Measure: func(ctx context.Context, name string) (trial.Figures, error) {
+			return measureRaw(ctx, to, program, name)
+		},
+		Notify: func(what string) { fmt.Fprintln(to.err, "bench: "+what) },
+		Spawn:  func(ctx context.Context, t sweep.Turn) ([]byte, error) { return spawned(ctx, program, t) },
 	})
 	bar.end()
 	var unusable *sweep.ResultsError
@@ -76,7 +78,7 @@ func (c *benchSweepCmd) Run(ctx context.Context, to streams) error {
 	case err != nil:
 		return err
 	}
-	return c.told(to, sum, dir)
+	return c.printSummary(to, sum, dir)
 }
 
 // load reads the sweep, and refuses what cannot be run here.
@@ -84,12 +86,12 @@ func (c *benchSweepCmd) load() (*sweep.Sweep, error) {
 	if c.Rounds < 0 {
 		return nil, &exit{exitUsage, fmt.Errorf("rounds: %d is negative", c.Rounds)}
 	}
-	s, err := sweep.Load(c.File, takes)
+	s, err := sweep.Load(c.File, checkCommandLine)
 	if err != nil {
 		return nil, &exit{exitUsage, err}
 	}
 	for _, name := range s.References {
-		if err := bench.Known(name); err != nil {
+		if err := bench.CheckName(name); err != nil {
 			return nil, &exit{exitUsage, fmt.Errorf("%s: %w", c.File, err)}
 		}
 	}
@@ -110,9 +112,9 @@ func spawned(ctx context.Context, program string, t sweep.Turn) ([]byte, error) 
 	return out, err
 }
 
-// told says how the sweep went. The error is what its exit code tells.
-func (c *benchSweepCmd) told(to streams, sum *sweep.Summary, dir string) error {
-	fmt.Fprintf(to.out, "%d of %d runs have a result, %d failed: %s\n", sum.Runs, sum.Of, sum.Failed,
+// printSummary says how the sweep went. The error is what its exit code tells.
+func (c *benchSweepCmd) printSummary(to streams, sum *sweep.Summary, dir string) error {
+	fmt.Fprintf(to.out, "%d of %d runs have a result, %d failed: %s\n", sum.Runs, sum.Total, sum.Failed,
 		filepath.Join(dir, "report.html"))
 	if err := trial.Table(to.out, "Bounds, judged by medians", trial.VerdictHead,
 		trial.VerdictRows(sum.Verdicts())); err != nil {
@@ -120,7 +122,7 @@ func (c *benchSweepCmd) told(to streams, sum *sweep.Summary, dir string) error {
 	}
 	switch {
 	case sum.Interrupted:
-		again := []string{"ringlet bench sweep", inShell(c.File), "--out", inShell(dir), "--resume"}
+		again := []string{"ringlet bench sweep", shellQuote(c.File), "--out", shellQuote(dir), "--resume"}
 		if c.Rounds > 0 {
 			again = append(again, "--rounds", strconv.Itoa(c.Rounds))
 		}
@@ -131,11 +133,11 @@ func (c *benchSweepCmd) told(to streams, sum *sweep.Summary, dir string) error {
 	return nil
 }
 
-// raw takes one raw measurement of this machine, as ringlet bench carriers takes it or another bench that it names.
-func raw(ctx context.Context, to streams, program, name string) (trial.Figures, error) {
-	if bench.Between(name) {
+// measureRaw takes one raw measurement of this machine, as ringlet bench carriers takes it or another bench that it names.
+func measureRaw(ctx context.Context, to streams, program, name string) (trial.Figures, error) {
+	if bench.IsBetweenNodes(name) {
 		between := nodesConfig("quic", benchSpin)
-		if err := meet(&between); err != nil {
+		if err := setIdentities(&between); err != nil {
 			return nil, err
 		}
 		defer sweepBench()
@@ -153,16 +155,16 @@ func raw(ctx context.Context, to streams, program, name string) (trial.Figures, 
 // plainWord is what a shell takes as it is.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./+:=,@%-]+$`)
 
-// inShell writes a word so that a shell reads it as one.
-func inShell(word string) string {
+// shellQuote writes a word so that a shell reads it as one.
+func shellQuote(word string) string {
 	if plainWord.MatchString(word) {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// takes asks this program's own parser whether it would take a command line, and where that takes place.
-func takes(args []string) (sweep.Ground, error) {
+// checkCommandLine asks this program's own parser whether it would take a command line, and where that takes place.
+func checkCommandLine(args []string) (sweep.Ground, error) {
 	in, spec, err := parsed(args)
 	if err != nil || in == nil {
 		return sweep.Ground{}, err
@@ -255,11 +257,11 @@ func (b *sweepBar) show(p sweep.Progress) {
 		b.end()
 		fmt.Fprintf(b.w, "FAILED: %s\n", p.Failed)
 	}
-	left := p.Left.Round(time.Second)
+	remaining := p.Remaining.Round(time.Second)
 	if !b.on && p.What != "" {
-		fmt.Fprintf(b.w, "%d of %d, %v left: %s\n", p.Done+1, p.Of, left, p.What)
+		fmt.Fprintf(b.w, "%d of %d, %v left: %s\n", p.Done+1, p.Total, remaining, p.What)
 	}
-	full := barWidth * p.Done / max(p.Of, 1)
+	full := barWidth * p.Done / max(p.Total, 1)
 	b.print("%s%s %3d %%  %d of %d, %v left  %s", strings.Repeat("█", full), strings.Repeat("░", barWidth-full),
-		100*p.Done/max(p.Of, 1), p.Done, p.Of, left, p.What)
+		100*p.Done/max(p.Total, 1), p.Done, p.Total, remaining, p.What)
 }

@@ -23,7 +23,7 @@ func TestSweepFilesAreSweeps(t *testing.T) {
 		t.Fatalf("%d files, %v", len(found), err)
 	}
 	for _, file := range append(found, "../../lab/bench/targets.yaml") {
-		s, err := sweep.Load(file, takes)
+		s, err := sweep.Load(file, checkCommandLine)
 		if err != nil {
 			t.Error(err)
 			continue
@@ -91,7 +91,7 @@ func TestWordsAreForAShell(t *testing.T) {
 	for word, want := range map[string]string{
 		"out/a-1.yaml": "out/a-1.yaml", "my results": "'my results'", "it's": `'it'\''s'`, "": "''", "$HOME": "'$HOME'",
 	} {
-		if got := inShell(word); got != want {
+		if got := shellQuote(word); got != want {
 			t.Errorf("%q: %s", word, got)
 		}
 	}
@@ -99,7 +99,7 @@ func TestWordsAreForAShell(t *testing.T) {
 
 // TestPortsOfTheirOwnBind: a share is one of the slowest port.
 func TestPortsOfTheirOwnBind(t *testing.T) {
-	ground, err := takes([]string{"testbed", "run", "--hosts=4", "--rate=200Mbit", "--ports=n2=50Mbit", "--", "--nodes=4"})
+	ground, err := checkCommandLine([]string{"testbed", "run", "--hosts=4", "--rate=200Mbit", "--ports=n2=50Mbit", "--", "--nodes=4"})
 	if err != nil || ground != (sweep.Ground{Hosts: 4, Port: 50e6}) {
 		t.Errorf("%+v, %v", ground, err)
 	}
@@ -112,16 +112,16 @@ func TestSweepInABedThatIsUp(t *testing.T) {
 	s := newSession(t)
 	name := "test-" + s.run
 	line := []string{"testbed", "run", "--name=" + name, "--at=1s:cut:n1", "--", "--nodes=2"}
-	if _, err := takes(line); err == nil || !strings.Contains(err.Error(), "name: no test bed") {
+	if _, err := checkCommandLine(line); err == nil || !strings.Contains(err.Error(), "name: no test bed") {
 		t.Errorf("a bed that is not up: %v", err)
 	}
 	up := s.start("testbed", "up", "--hosts", "2", "--rate", "20Mbit", "--name", name)
 	eventually(t, "the bed is up", func() bool { return strings.Contains(up.out.String(), "2 hosts n0 to n1") })
-	if ground, err := takes(line); err != nil || ground != (sweep.Ground{Hosts: 2, Port: 20e6}) {
+	if ground, err := checkCommandLine(line); err != nil || ground != (sweep.Ground{Hosts: 2, Port: 20e6}) {
 		t.Errorf("%+v, %v", ground, err)
 	}
 	line[3] = "--at=1s:cut:n3"
-	if _, err := takes(line); err == nil || !strings.Contains(err.Error(), "n3") {
+	if _, err := checkCommandLine(line); err == nil || !strings.Contains(err.Error(), "n3") {
 		t.Errorf("a port that it has not: %v", err)
 	}
 	s.start("testbed", "down", "--name", name).ends(exitGood)

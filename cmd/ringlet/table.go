@@ -19,12 +19,12 @@ import (
 // waits.
 type liveLine struct {
 	ttyLine
-	tells bool // nobody has been told of silent sources
-	last  nodes.Progress
+	warnSilent bool // nobody has been told of silent sources
+	last       nodes.Progress
 }
 
 func newLiveLine(w io.Writer, wanted bool) *liveLine {
-	return &liveLine{ttyLine: newLine(w, wanted), tells: wanted && !isTerminal(w)}
+	return &liveLine{ttyLine: newLine(w, wanted), warnSilent: wanted && !isTerminal(w)}
 }
 
 // silentFor is how long after its start a run tells for whom it waits: front-ends that are there give something before.
@@ -32,8 +32,8 @@ const silentFor = 2 * time.Second
 
 // show rewrites the line; rates are those since it was shown last.
 func (l *liveLine) show(p nodes.Progress) {
-	if l.tells && len(p.Silent) > 0 && p.Elapsed > silentFor && p.WaitsFor == "" {
-		l.tells = false
+	if l.warnSilent && len(p.Silent) > 0 && p.Elapsed > silentFor && p.WaitsFor == "" {
+		l.warnSilent = false
 		fmt.Fprintf(l.w, "ringlet: the run waits for the first fragment of %s\n", fewOf(p.Silent))
 	}
 	d := (p.Elapsed - l.last.Elapsed).Seconds()

@@ -11,9 +11,9 @@ import (
 	"ringlet/testkit/must"
 )
 
-// TestTheTableTellsWhatIsMissing: a reader of the table learns what events lack, since when, what is not in the files,
+// TestTheTableListsWhatIsMissing: a reader of the table learns what events lack, since when, what is not in the files,
 // and that the accounts do not balance.
-func TestTheTableTellsWhatIsMissing(t *testing.T) {
+func TestTheTableListsWhatIsMissing(t *testing.T) {
 	at := func(second int) time.Time { return time.Date(2026, 11, 27, 9, 30, second, 0, time.Local) }
 	back := uint64(60)
 	var missing []recording.Range

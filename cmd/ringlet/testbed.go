@@ -61,8 +61,8 @@ func (f *bedFlags) spec() (s testbed.Spec, err error) {
 	return s, nil
 }
 
-// given says whether there is any.
-func (f *bedFlags) given() bool {
+// isSet says whether there is any.
+func (f *bedFlags) isSet() bool {
 	return f.Hosts != 0 || f.Rate != 0 || f.Queue != 0 || f.Burst != 0 || f.MTU != 0 || f.Ports != nil || f.Bed != ""
 }
 
@@ -183,7 +183,7 @@ func (c *testbedRunCmd) Run(ctx context.Context, to streams) error {
 		return err
 	}
 	defer func() { _ = bed.Close() }()
-	return conductIn(ctx, to, bed, c.At, flags, args)
+	return runInBed(ctx, to, bed, c.At, flags, args)
 }
 
 // wanted checks all that the command line asks for. The Spec is that of a bed of the run's own.
@@ -193,10 +193,10 @@ func (c *testbedRunCmd) wanted(to streams) (*runFlags, testbed.Spec, []string, e
 		return nil, testbed.Spec{}, nil, err
 	}
 	spec, err := c.spec()
-	if err == nil && c.given() {
+	if err == nil && c.isSet() {
 		err = c.disturbs(spec)
 	}
-	if err == nil && c.given() && c.Name != "" {
+	if err == nil && c.isSet() && c.Name != "" {
 		err = usage(fmt.Errorf("name: the test bed %q is up, and stays as it was made: leave out the flags that describe "+
 			"a bed", c.Name))
 	}
@@ -214,17 +214,17 @@ func (c *testbedRunCmd) disturbs(spec testbed.Spec) error {
 }
 
 // bed is the one that is up, or one for this run alone.
-func (c *testbedRunCmd) bed(own testbed.Spec) (*testbed.Bed, error) {
-	if c.given() {
-		return testbed.New(own)
+func (c *testbedRunCmd) bed(newSpec testbed.Spec) (*testbed.Bed, error) {
+	if c.isSet() {
+		return testbed.New(newSpec)
 	}
 	bed, err := testbed.Attach(cmp.Or(c.Name, testbed.DefaultName))
 	var none *testbed.NotUpError
 	if c.Name == "" && errors.As(err, &none) {
-		if err := c.disturbs(own); err != nil {
+		if err := c.disturbs(newSpec); err != nil {
 			return nil, err
 		}
-		return testbed.New(own)
+		return testbed.New(newSpec)
 	}
 	if err == nil {
 		if err = c.disturbs(bed.Spec()); err != nil {
@@ -244,7 +244,7 @@ func (c *testbedRunCmd) inner(to streams) (*runFlags, []string, error) {
 		return nil, nil, err
 	}
 	if _, err := parse(parser, args); err != nil {
-		return nil, nil, usage(better(err))
+		return nil, nil, usage(hintFormerFlag(err))
 	}
 	if err := flags.Complete(); err != nil {
 		return nil, nil, usage(err)
@@ -252,8 +252,8 @@ func (c *testbedRunCmd) inner(to streams) (*runFlags, []string, error) {
 	return flags, args, nil
 }
 
-// conductIn takes a run through the bed and prints what came of it.
-func conductIn(ctx context.Context, to streams, bed *testbed.Bed, at []testbed.Disturbance, flags *runFlags,
+// runInBed takes a run through the bed and prints what came of it.
+func runInBed(ctx context.Context, to streams, bed *testbed.Bed, at []testbed.Disturbance, flags *runFlags,
 	args []string) error {
 	s, err := sessionOf(bed, flags, args)
 	if err != nil {
@@ -263,9 +263,9 @@ func conductIn(ctx context.Context, to streams, bed *testbed.Bed, at []testbed.D
 		return fmt.Errorf("segments of earlier runs: %w", err)
 	}
 	defer func() { _, _ = shmem.Sweep("ringlet-") }() // those of nodes that were killed
-	defer onceInGoodOrder(ctx)()
+	defer killOnSecondSignal(ctx)()
 	var printed bytes.Buffer
-	s.At, s.Out, s.Log, s.Tell = at, to.out, to.err, func(what string) { fmt.Fprintln(to.err, "test bed: "+what) }
+	s.At, s.Out, s.Log, s.Notify = at, to.out, to.err, func(what string) { fmt.Fprintln(to.err, "test bed: "+what) }
 	if flags.JSON {
 		s.Out = &printed
 	}
@@ -322,8 +322,8 @@ func printBed(w io.Writer, r *testbed.Report, asJSON bool, object []byte) error 
 	if !asJSON {
 		return r.WriteTable(w)
 	}
-	object, whole := bytes.CutSuffix(object, []byte("\n}\n"))
-	if !whole {
+	object, complete := bytes.CutSuffix(object, []byte("\n}\n"))
+	if !complete {
 		_, err := w.Write(object) // the control was killed
 		return err
 	}

@@ -28,7 +28,7 @@ func needTestbed(t *testing.T) {
 // holds them, too: the kernel gives the number of one that has ended to the next, which may be another test's.
 func (s *session) networks() map[string]bool {
 	out := map[string]bool{}
-	own, _ := os.Readlink("/proc/self/ns/net")
+	current, _ := os.Readlink("/proc/self/ns/net")
 	for _, p := range processes(s.dir) {
 		for _, path := range networksOf(fmt.Sprint("/proc/", p.pid)) {
 			f, err := os.Open(path)
@@ -36,7 +36,7 @@ func (s *session) networks() map[string]bool {
 				continue // the process has ended
 			}
 			s.t.Cleanup(func() { _ = f.Close() })
-			if link, err := os.Readlink(fmt.Sprint("/proc/self/fd/", f.Fd())); err == nil && link != own {
+			if link, err := os.Readlink(fmt.Sprint("/proc/self/fd/", f.Fd())); err == nil && link != current {
 				out[link] = true
 			}
 		}
@@ -114,7 +114,7 @@ func TestTestbedLeavesNothing(t *testing.T) {
 			// Shared memory of nodes that had no time to remove theirs is swept by the next run, once they have closed it.
 			eventually(t, "nothing is left", func() bool {
 				_, _ = shmem.Sweep("ringlet-" + s.run + "-")
-				return leftOver(s.run, s.dir) == ""
+				return leftovers(s.run, s.dir) == ""
 			})
 			s.nothingLeft()
 		})
@@ -146,7 +146,7 @@ func TestTestbedEndsInGoodOrder(t *testing.T) {
 		p.signal(p.node("n1"), syscall.SIGKILL)
 		p.ends(exitError)
 		p.holds("end_cause=fault", "accounting_ok=false", "testbed.hosts=2")
-		p.tells("n1 was killed by signal 9")
+		p.checkStderr("n1 was killed by signal 9")
 	})
 }
 

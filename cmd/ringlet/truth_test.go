@@ -32,7 +32,7 @@ func TestDrawsTheDetectorOfTheRun(t *testing.T) {
 }
 
 // What happened at an event is told of the run at hand, where a simulated detector makes each of its events once.
-func TestTellsWhatHappened(t *testing.T) {
+func TestTruthOfAnEvent(t *testing.T) {
 	text := "fragment-model: velo\nseed: 7\n"
 	d := &drawing{now: func() (uint32, string) { return 4, text }}
 	first, is := d.truth(4, 3)

@@ -79,14 +79,14 @@ func (j *job) directory(ctx context.Context, in *input.Inputs) (Result, error) {
 			err = j.end()
 		}
 		if err != nil {
-			return j.state.Result, errors.Join(err, j.giveUp())
+			return j.state.Result, errors.Join(err, j.abandon())
 		}
 	}
 	return j.state.Result, j.rename(j.dir)
 }
 
-// giveUp closes the open tables as they are. Without a whole part there is nothing to go on with: all of it goes.
-func (j *job) giveUp() error {
+// abandon closes the open tables as they are. Without a whole part there is nothing to go on with: all of it goes.
+func (j *job) abandon() error {
 	for _, t := range j.tables {
 		t.out.Abandon()
 	}
@@ -125,10 +125,10 @@ func (j *job) resume() error {
 	case !j.o.Force:
 		var before state
 		if err := json.Unmarshal(b, &before); err != nil || before.Version != journalVersion {
-			return &TakenError{path, "is not a journal that this program wrote: remove it, or --force to begin anew"}
+			return &OutputExistsError{path, "is not a journal that this program wrote: remove it, or --force to begin anew"}
 		}
 		if !reflect.DeepEqual(before.Settings, j.state.Settings) {
-			return &TakenError{j.dir, "is of a conversion of other input, or with other settings: remove it, " +
+			return &OutputExistsError{j.dir, "is of a conversion of other input, or with other settings: remove it, " +
 				"or --force to begin anew"}
 		}
 		j.state = before
@@ -145,24 +145,24 @@ func (j *job) resume() error {
 func (j *job) ours() error {
 	names, err := os.ReadDir(j.dir)
 	if err == nil && len(names) > 0 && !(len(names) == 1 && names[0].Name() == journalName+".tmp") {
-		return &TakenError{j.dir, "is there, and was not made by a conversion: move it away"}
+		return &OutputExistsError{j.dir, "is there, and was not made by a conversion: move it away"}
 	}
 	return err
 }
 
 // clean removes all but the files that are whole, which must be as they were.
 func (j *job) clean() error {
-	whole := map[string]bool{filepath.Join(j.dir, journalName): true}
+	keep := map[string]bool{filepath.Join(j.dir, journalName): true}
 	for _, f := range j.state.Files {
 		path := filepath.Join(j.dir, f.Name)
 		st, err := safeopen.StatNoFollow(path)
 		if err != nil || st.Size() != f.Bytes {
-			return &TakenError{path, "is not as the conversion left it: --force begins anew"}
+			return &OutputExistsError{path, "is not as the conversion left it: --force begins anew"}
 		}
-		whole[path] = true
+		keep[path] = true
 	}
 	return filepath.WalkDir(j.dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() || whole[path] {
+		if err != nil || e.IsDir() || keep[path] {
 			return err
 		}
 		return os.Remove(path)
@@ -177,7 +177,7 @@ func makeItself(dir string) error {
 	}
 	st, err := os.Lstat(dir)
 	if err == nil && !st.IsDir() {
-		err = &TakenError{dir, "is " + safeopen.KindOf(st.Mode()) + ", not a directory: move it away"}
+		err = &OutputExistsError{dir, "is " + safeopen.KindOf(st.Mode()) + ", not a directory: move it away"}
 	}
 	return err
 }

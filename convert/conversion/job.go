@@ -185,7 +185,7 @@ func (j *job) part() error {
 // rename gives what is whole its name.
 func (j *job) rename(temp string) error {
 	if err := place(temp, j.o.Output, j.o.Force); errors.Is(err, os.ErrExist) {
-		return &TakenError{j.o.Output, "has come into being meanwhile; what was converted is dropped or in " + temp}
+		return &OutputExistsError{j.o.Output, "has come into being meanwhile; what was converted is dropped or in " + temp}
 	} else if err != nil {
 		return err
 	}

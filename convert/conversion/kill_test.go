@@ -128,8 +128,8 @@ func killEachPart(t *testing.T, path, out, kind string) (kills int) {
 		}
 		read = now
 		// What it had not finished: a part without an end.
-		half := filepath.Join(out+conversion.PartialSuffix, "00099."+kind)
-		ok(t, os.WriteFile(half, []byte("half"), 0o666))
+		partial := filepath.Join(out+conversion.PartialSuffix, "00099."+kind)
+		ok(t, os.WriteFile(partial, []byte("half"), 0o666))
 		if kills%2 == 1 { // somewhere in the next part
 			_, _ = io.WriteString(in, "\n") // it may have ended
 		}

@@ -50,15 +50,15 @@ type Result struct {
 	Resumed int64 `json:"-"` // bytes of input that an earlier conversion had done
 }
 
-// A TakenError is an output that stands there already.
-type TakenError struct{ Path, Why string }
+// A OutputExistsError is an output that stands there already.
+type OutputExistsError struct{ Path, Why string }
 
-func (e *TakenError) Error() string { return e.Path + " " + e.Why }
+func (e *OutputExistsError) Error() string { return e.Path + " " + e.Why }
 
 // partialSuffix is behind the name of an output that is not whole.
 const partialSuffix = ".partial"
 
-// Run converts. Errors: *NameError, *TakenError, *input.BadError without Skip, *input.LiveError, ctx's, and those of
+// Run converts. Errors: *NameError, *OutputExistsError, *input.BadError without Skip, *input.LiveError, ctx's, and those of
 // the system.
 func Run(ctx context.Context, o Options) (Result, error) {
 	kind, single, err := o.kind()
@@ -135,14 +135,14 @@ func (o *Options) free(single bool) error {
 	case err != nil:
 		return err
 	case single && !st.Mode().IsRegular():
-		return &TakenError{o.Output, "is not a file, so no file can replace it: give another name"}
+		return &OutputExistsError{o.Output, "is not a file, so no file can replace it: give another name"}
 	case !o.Force:
-		return &TakenError{o.Output, "is there already: give another name, or --force to replace it"}
+		return &OutputExistsError{o.Output, "is there already: give another name, or --force to replace it"}
 	case single:
 		return nil
 	}
 	if _, err := safeopen.StatNoFollow(filepath.Join(o.Output, journalName)); err != nil {
-		return &TakenError{o.Output, "was not made by a conversion, and --force replaces only what was: give another name"}
+		return &OutputExistsError{o.Output, "was not made by a conversion, and --force replaces only what was: give another name"}
 	}
 	return nil
 }

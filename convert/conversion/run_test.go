@@ -27,10 +27,10 @@ func TestEachKindHoldsTheFragments(t *testing.T) {
 		one := filepath.Join(t.TempDir(), "x."+k.Name)
 		r := convert(t, one, nil, path)
 		same(t, back(t, one), want)
-		parts := filepath.Join(t.TempDir(), "rows")
-		convert(t, parts, func(o *conversion.Options) { o.To, o.PartBytes = k.Name, 100_000 }, path)
-		same(t, back(t, parts), want)
-		if names, _ := filepath.Glob(filepath.Join(parts, "0*."+k.Name)); len(names) < 3 {
+		dir := filepath.Join(t.TempDir(), "rows")
+		convert(t, dir, func(o *conversion.Options) { o.To, o.PartBytes = k.Name, 100_000 }, path)
+		same(t, back(t, dir), want)
+		if names, _ := filepath.Glob(filepath.Join(dir, "0*."+k.Name)); len(names) < 3 {
 			t.Errorf("%s: parts are %v", k.Name, names)
 		}
 		if r.Rows != uint64(len(want)) || r.Units != 20 || r.Read != r.Total || r.Missing == 0 || r.Bad != 0 {
@@ -108,9 +108,9 @@ func TestContainersAreTakenApart(t *testing.T) {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
-	whole := filepath.Join(t.TempDir(), "x.root")
-	convert(t, whole, nil, path)
-	if rows := back(t, whole); len(rows) != 3 || rows[0].Type != uint8(event.FragmentContainer) {
+	complete := filepath.Join(t.TempDir(), "x.root")
+	convert(t, complete, nil, path)
+	if rows := back(t, complete); len(rows) != 3 || rows[0].Type != uint8(event.FragmentContainer) {
 		t.Errorf("as they are: %v", rows)
 	}
 }
@@ -154,8 +154,8 @@ func TestDamagedInput(t *testing.T) {
 		if !errors.As(err, &bad) || bad.File != path || bad.Record != 1 || bad.Offset < at || bad.Offset > at+60 {
 			t.Errorf("%s: got %v", format, err)
 		}
-		if left, _ := filepath.Glob(out + "*"); left != nil {
-			t.Errorf("%s: %v is left", format, left)
+		if outputs, _ := filepath.Glob(out + "*"); outputs != nil {
+			t.Errorf("%s: %v is left", format, outputs)
 		}
 		named := 0
 		r := convert(t, out, func(o *conversion.Options) {
@@ -253,8 +253,8 @@ func TestOutputIsNotReplaced(t *testing.T) {
 	convert(t, filepath.Join(dir, "made"), nil, path)
 	for name, force := range map[string]bool{"x.root": true, "made": true, "mine": false} {
 		out := filepath.Join(dir, name)
-		var taken *conversion.TakenError
-		if _, err := run(out, nil, path); !errors.As(err, &taken) {
+		var exists *conversion.OutputExistsError
+		if _, err := run(out, nil, path); !errors.As(err, &exists) {
 			t.Errorf("%s: got %v", name, err)
 		}
 		_, err := run(out, func(o *conversion.Options) { o.Force = true }, path)
@@ -262,8 +262,8 @@ func TestOutputIsNotReplaced(t *testing.T) {
 			t.Errorf("%s by force: %v", name, err)
 		}
 	}
-	if left, _ := filepath.Glob(filepath.Join(dir, "*.*")); len(left) != 1 {
-		t.Errorf("%v is left", left)
+	if files, _ := filepath.Glob(filepath.Join(dir, "*.*")); len(files) != 1 {
+		t.Errorf("%v is left", files)
 	}
 	if _, err := run(filepath.Join(dir, "y.root"), func(o *conversion.Options) { o.To = "jsonl" }, path); err == nil {
 		t.Error("a ROOT file of JSON lines was made")

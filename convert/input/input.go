@@ -31,11 +31,11 @@ type Inputs struct {
 	Print []string
 
 	opts Options
-	list []one
+	list []inputEntry
 }
 
-// one is an input.
-type one struct {
+// inputEntry is an input.
+type inputEntry struct {
 	path string
 	// Of a file.
 	format inspect.Format
@@ -99,7 +99,7 @@ func (in *Inputs) openRuns(ctx context.Context, path string) error {
 		}
 		in.Bytes += print.bytes
 		in.Print = append(in.Print, print.text)
-		in.list = append(in.list, one{path: run, print: print.text, contents: c})
+		in.list = append(in.list, inputEntry{path: run, print: print.text, contents: c})
 	}
 	return nil
 }
@@ -173,13 +173,13 @@ func (in *Inputs) openFile(ctx context.Context, path string, st fs.FileInfo) err
 	}
 	in.Bytes += size
 	in.Print = append(in.Print, fmt.Sprintf("%s %s: %d bytes, %d", path, format, size, st.ModTime().UnixNano()))
-	in.list = append(in.list, one{path: path, format: format, size: size})
+	in.list = append(in.list, inputEntry{path: path, format: format, size: size})
 	return nil
 }
 
 // Each gives all rows from a position on to the Taker. The error is the Taker's, of ctx, or of the system. With Once it
 // reads what is before the position once more, to know what was there.
-func (in *Inputs) Each(ctx context.Context, from Position, to Taker) error {
+func (in *Inputs) Each(ctx context.Context, from Position, to Consumer) error {
 	u := &unfolder{to: to, banks: in.opts.Banks}
 	if in.opts.Once {
 		u.once = newOnce()

@@ -13,14 +13,14 @@ const spansMost = 2 << 20
 // span is events that follow each other, both ends among them.
 type span struct{ first, last uint64 }
 
-// of is whose events spans are: the fragments of a source, or the marks of those that did not come.
-type of struct {
+// sourceKey is whose events spans are: the fragments of a source, or the marks of those that did not come.
+type sourceKey struct {
 	source uint16
 	marks  bool
 }
 
-// had is which events of a source inputs have.
-type had struct {
+// eventSpans is which events of a source inputs have.
+type eventSpans struct {
 	earlier []span // of the inputs before this one: in order, apart from each other
 	now     []span // of this one, as they came
 }
@@ -29,12 +29,12 @@ type had struct {
 // ranges of them.
 type once struct {
 	file  int // the input that is read
-	had   map[of]*had
+	seen  map[sourceKey]*eventSpans
 	spans int
 	most  int
 }
 
-func newOnce() *once { return &once{had: map[of]*had{}, most: spansMost} }
+func newOnce() *once { return &once{seen: map[sourceKey]*eventSpans{}, most: spansMost} }
 
 // begin says which input is read from now on.
 func (o *once) begin(file int) {
@@ -42,22 +42,22 @@ func (o *once) begin(file int) {
 		return
 	}
 	o.file, o.spans = file, 0
-	for _, h := range o.had {
+	for _, h := range o.seen {
 		h.earlier, h.now = joined(append(h.earlier, h.now...)), nil
 		o.spans += len(h.earlier)
 	}
 }
 
-// take says whether an input before this one has a fragment, and keeps in mind that this one has it. A mark stands for
+// record says whether an input before this one has a fragment, and keeps in mind that this one has it. A mark stands for
 // a fragment that did not come, so an input has it, too, if it has the fragment; not the other way round.
-func (o *once) take(source uint16, event uint64, mark bool) (again bool, err error) {
-	if o.has(of{source, false}, event) || mark && o.has(of{source, true}, event) {
+func (o *once) record(source uint16, event uint64, mark bool) (again bool, err error) {
+	if o.contains(sourceKey{source, false}, event) || mark && o.contains(sourceKey{source, true}, event) {
 		return true, nil
 	}
-	h := o.had[of{source, mark}]
+	h := o.seen[sourceKey{source, mark}]
 	if h == nil {
-		h = &had{}
-		o.had[of{source, mark}] = h
+		h = &eventSpans{}
+		o.seen[sourceKey{source, mark}] = h
 	}
 	if n := len(h.now); n > 0 && event >= h.now[n-1].first && (event <= h.now[n-1].last || event == h.now[n-1].last+1) {
 		h.now[n-1].last = max(event, h.now[n-1].last)
@@ -68,9 +68,9 @@ func (o *once) take(source uint16, event uint64, mark bool) (again bool, err err
 	return false, o.bound()
 }
 
-// has says whether an input before this one has an event of a source.
-func (o *once) has(whose of, event uint64) bool {
-	h := o.had[whose]
+// contains says whether an input before this one has an event of a source.
+func (o *once) contains(whose sourceKey, event uint64) bool {
+	h := o.seen[whose]
 	if h == nil {
 		return false
 	}
@@ -85,7 +85,7 @@ func (o *once) bound() error {
 		return nil
 	}
 	o.spans = 0
-	for _, h := range o.had {
+	for _, h := range o.seen {
 		h.now = joined(h.now)
 		o.spans += len(h.earlier) + len(h.now)
 	}

@@ -28,7 +28,7 @@ func TestOnceIsASet(t *testing.T) {
 				if rnd.IntN(2) == 0 {
 					f.event = math.MaxUint64 - f.event
 				}
-				again, err := o.take(f.source, f.event, false)
+				again, err := o.record(f.source, f.event, false)
 				if err != nil || again != before[f] {
 					t.Fatalf("%v in input %d: %v, %v; want %v", f, file, again, err, before[f])
 				}
@@ -47,7 +47,7 @@ func TestMarksComeOnce(t *testing.T) {
 		again bool
 	}{{0, true, false}, {1, true, true}, {1, false, false}, {2, false, true}, {2, true, true}} {
 		o.begin(c.file)
-		if again, err := o.take(1, 5, c.mark); err != nil || again != c.again {
+		if again, err := o.record(1, 5, c.mark); err != nil || again != c.again {
 			t.Errorf("%d: %v, %v", i, again, err)
 		}
 	}
@@ -59,7 +59,7 @@ func TestOnceIsBounded(t *testing.T) {
 	for file := range 3 {
 		o.begin(file)
 		for e := range uint64(100_000) {
-			if _, err := o.take(uint16(e%3), e/3, false); err != nil {
+			if _, err := o.record(uint16(e%3), e/3, false); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -69,7 +69,7 @@ func TestOnceIsBounded(t *testing.T) {
 	}
 	o.most = 1000
 	for e := range uint64(2000) {
-		if _, err := o.take(9, 2*e, false); err != nil {
+		if _, err := o.record(9, 2*e, false); err != nil {
 			if e > 1000 || !strings.Contains(err.Error(), "more than 750 gaps; give it fewer runs at a time") {
 				t.Errorf("at event %d: %v", e, err)
 			}

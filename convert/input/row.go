@@ -30,8 +30,8 @@ type Position struct {
 	Event  uint64 `json:"event"`  // of the next MDF record of files
 }
 
-// A Taker takes what Each gives. An error of its ends Each.
-type Taker interface {
+// A Consumer takes what Each gives. An error of its ends Each.
+type Consumer interface {
 	Row(*Row) error
 	Bad(*BadError) error
 	// Dropped says that a fragment of a source was left out, since an input before has it (Once).

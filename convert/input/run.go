@@ -38,7 +38,7 @@ func (in *Inputs) eachMEP(ctx context.Context, from Position, u *unfolder) error
 				Err:    err,
 			})
 		} else {
-			err = u.part(p)
+			err = u.unfoldMEP(p)
 		}
 		if err != nil {
 			return err
@@ -48,7 +48,7 @@ func (in *Inputs) eachMEP(ctx context.Context, from Position, u *unfolder) error
 }
 
 // problems reports what is wrong with files of a recording, but for what only its writer left undone.
-func problems(c *recording.Contents, to Taker) error {
+func problems(c *recording.Contents, to Consumer) error {
 	for p := range c.AllProblems {
 		if p.Kind == recording.LeftOpen || p.Kind == recording.Unlisted {
 			continue
@@ -66,8 +66,8 @@ func problems(c *recording.Contents, to Taker) error {
 	return nil
 }
 
-// part gives the rows of one MEP of a recording.
-func (u *unfolder) part(p *recording.RecordedMEP) error {
+// unfoldMEP gives the rows of one MEP of a recording.
+func (u *unfolder) unfoldMEP(p *recording.RecordedMEP) error {
 	record := int64(p.MEP)
 	switch p.Format {
 	case recording.MEP:

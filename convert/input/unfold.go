@@ -8,7 +8,7 @@ import (
 
 // unfolder makes rows of units.
 type unfolder struct {
-	to    Taker
+	to    Consumer
 	banks bool // containers are unfolded
 	file  string
 	run   uint32
@@ -116,7 +116,7 @@ func (u *unfolder) again() (bool, error) {
 	if u.once == nil {
 		return false, nil
 	}
-	again, err := u.once.take(u.row.Source, u.row.Event, u.row.Missing())
+	again, err := u.once.record(u.row.Source, u.row.Event, u.row.Missing())
 	if again {
 		u.to.Dropped(u.row.Source)
 	}
@@ -131,8 +131,8 @@ func (u *unfolder) fragment(record, offset int64) error {
 	if !u.banks || u.row.Type != event.FragmentContainer {
 		return u.to.Row(&u.row)
 	}
-	whole := u.row
-	check := event.NewBankCursor(whole.Data)
+	saved := u.row
+	check := event.NewBankCursor(saved.Data)
 	for check.Next() {
 	}
 	if err := check.Err(); err != nil {
@@ -141,7 +141,7 @@ func (u *unfolder) fragment(record, offset int64) error {
 		}
 		return u.to.Row(&u.row) // as it is: nothing of it is lost
 	}
-	for banks := event.NewBankCursor(whole.Data); banks.Next(); {
+	for banks := event.NewBankCursor(saved.Data); banks.Next(); {
 		b := banks.Bank()
 		u.row.Source, u.row.Type, u.row.Version, u.row.Data = uint16(b.SourceID()), b.Type(), b.Version(), b.Data()
 		if err := u.to.Row(&u.row); err != nil {

@@ -40,11 +40,11 @@ func describeLeaves() error {
 	if err != nil {
 		return err
 	}
-	whole, ok := known.(*rdict.StreamerInfo)
+	info, ok := known.(*rdict.StreamerInfo)
 	if !ok {
 		return nil // it is a treeDescription
 	}
-	d := &treeDescription{StreamerInfo: whole}
+	d := &treeDescription{StreamerInfo: info}
 	for _, class := range leafClasses {
 		leaf, err := rdict.StreamerInfos.StreamerInfo(class, -1)
 		if err != nil {

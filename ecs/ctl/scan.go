@@ -50,7 +50,7 @@ func (s *Session) scan(ctx context.Context, st *step) error {
 		Version:  s.cfg.Version,
 		Spawn:    of.run,
 		Progress: s.progress,
-		Tell:     func(what string) { fmt.Fprintln(s.cfg.Err, "scan: "+what) },
+		Notify:   func(what string) { fmt.Fprintln(s.cfg.Err, "scan: "+what) },
 	})
 	var unusable *sweep.ResultsError
 	switch {
@@ -72,7 +72,7 @@ func (s *Session) scan(ctx context.Context, st *step) error {
 		}
 	case sum.Failed > 0:
 		return &Error{Command: doScan, Code: codeNotGood, Why: fmt.Sprintf("%d of %d runs have no result; why stands in %s",
-			sum.Failed, sum.Of, filepath.Join(dir, "results.csv"))}
+			sum.Failed, sum.Total, filepath.Join(dir, "results.csv"))}
 	}
 	return nil
 }
@@ -81,13 +81,13 @@ func (s *Session) scan(ctx context.Context, st *step) error {
 func (s *Session) writeSummary(sum *sweep.Summary) error {
 	if s.cfg.JSON {
 		_, err := fmt.Fprintf(s.cfg.Out, "{\"directory\":%q,\"runs\":%d,\"failed\":%d,\"of\":%d}\n", sum.Dir, sum.Runs,
-			sum.Failed, sum.Of)
+			sum.Failed, sum.Total)
 		return err
 	}
 	if err := sum.WriteText(s.cfg.Out); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(s.cfg.Out, "%d of %d runs have a result: %s\n", sum.Runs, sum.Of,
+	_, err := fmt.Fprintf(s.cfg.Out, "%d of %d runs have a result: %s\n", sum.Runs, sum.Total,
 		filepath.Join(sum.Dir, "report.html"))
 	return err
 }
@@ -97,7 +97,7 @@ func (s *Session) progress(p sweep.Progress) {
 		fmt.Fprintln(s.cfg.Err, "FAILED:", plain(p.Failed))
 	}
 	if p.What != "" {
-		fmt.Fprintf(s.cfg.Err, "%d of %d, %v left: %s\n", p.Done+1, p.Of, p.Left.Round(time.Second), p.What)
+		fmt.Fprintf(s.cfg.Err, "%d of %d, %v left: %s\n", p.Done+1, p.Total, p.Remaining.Round(time.Second), p.What)
 	}
 }
 

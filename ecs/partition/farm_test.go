@@ -34,7 +34,7 @@ import (
 
 // A probe that memberlist has under way when it is shut down waits for its answer as long as it would have otherwise.
 func TestMain(m *testing.M) {
-	must.Beside(6, 2)
+	must.LimitParallel(6, 2)
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode"))
 }
 
@@ -98,7 +98,7 @@ func newFarm(t *testing.T, nodes int, change func(*config.Config)) *farm {
 		nodes:       map[string]context.CancelFunc{},
 		endRequests: map[string]chan struct{}{},
 		gone:        map[string]chan struct{}{},
-		port:        ports.Of(t),
+		port:        ports.Reserve(t),
 
 		minTimeout: patiently.Long,
 		reporters:  map[string]func() *nodev1.Report{},

@@ -75,7 +75,7 @@ func farEnd(t testing.TB, near, far *certs.Identity) func() (net.Conn, func(), e
 	}
 }
 
-func short(t testing.TB) Config {
+func shortConfig(t testing.TB) Config {
 	issue := authority(t)
 	near, far := issue("near"), issue("far")
 	return Config{
@@ -94,8 +94,8 @@ func short(t testing.TB) Config {
 
 func nothingMapped(t *testing.T) {
 	t.Helper()
-	if left, _ := filepath.Glob(fmt.Sprintf("%s/%s*", shmem.DefaultDir, segmentPattern())); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+	if remaining, _ := filepath.Glob(fmt.Sprintf("%s/%s*", shmem.DefaultDir, segmentPattern())); len(remaining) > 0 {
+		t.Errorf("left behind: %v", remaining)
 	}
 }
 
@@ -107,13 +107,13 @@ func segmentPattern() string {
 
 // TestRun measures for real, if only shortly; no speed is asked for.
 func TestRun(t *testing.T) {
-	cfg := short(t)
-	var told []string
+	cfg := shortConfig(t)
+	var messages []string
 	cfg.Progress = func(what string, done, of int) {
 		if done > of {
 			t.Errorf("%d of %d done", done, of)
 		}
-		told = append(told, what)
+		messages = append(messages, what)
 	}
 	r, err := Run(t.Context(), cfg)
 	if err != nil {
@@ -138,15 +138,15 @@ func TestRun(t *testing.T) {
 	if got, want := strings.Join(names, " "), "copy copy-128 seal udp-gso tcp quic-datagrams udp-trip"; got != want {
 		t.Errorf("references %s, want %s", got, want)
 	}
-	if len(told) < 8 {
-		t.Errorf("little was told on the way: %q", told)
+	if len(messages) < 8 {
+		t.Errorf("little was told on the way: %q", messages)
 	}
 	nothingMapped(t)
 }
 
 // TestRunSpinning takes the other way of waiting, and shifts what it does by a round.
 func TestRunSpinning(t *testing.T) {
-	cfg := short(t)
+	cfg := shortConfig(t)
 	cfg.Spin, cfg.Rounds, cfg.Sizes, cfg.Duration = 200*time.Microsecond, 2, []config.Bytes{1 << 10}, minDuration
 	r, err := Run(t.Context(), cfg)
 	if err != nil || len(r.Failed) > 0 || r.RoundsDone != 2 {
@@ -158,7 +158,7 @@ func TestRunSpinning(t *testing.T) {
 }
 
 func TestInterrupted(t *testing.T) {
-	cfg := short(t)
+	cfg := shortConfig(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cfg.Rounds = 50
 	cfg.Progress = func(_ string, done, _ int) {
@@ -175,7 +175,7 @@ func TestInterrupted(t *testing.T) {
 
 // TestFarEndLost: a far process that goes ends the measurement with a typed error and what there is.
 func TestFarEndLost(t *testing.T) {
-	cfg := short(t)
+	cfg := shortConfig(t)
 	issue := authority(t)
 	near, far := issue("near"), issue("far")
 	cfg.Identity = near
@@ -204,7 +204,7 @@ func TestFarEndLost(t *testing.T) {
 // TestForeignPrograms: a reference by a program that does not work is left out, and no failure.
 func TestForeignPrograms(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	cfg := short(t)
+	cfg := shortConfig(t)
 	cfg.MPI, cfg.IPerf, cfg.Sizes = true, true, []config.Bytes{128}
 	r, err := Run(t.Context(), cfg)
 	if err != nil || len(r.Failed) > 0 {
@@ -302,7 +302,7 @@ func TestFarRefuses(t *testing.T) {
 		{request{Close: &noArgs{}}, ""},
 		{request{Close: &noArgs{}}, ""},
 	} {
-		_, err := ask(t.Context(), a, tc.r)
+		_, err := callFar(t.Context(), a, tc.r)
 		if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%+v: %v, want %q", tc.r, err, tc.says)
 		}
@@ -343,7 +343,7 @@ func TestStrangerIsRefused(t *testing.T) {
 	if conn, err = Dial(t.Context(), near, "far", l.Addr().String()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ask(t.Context(), conn, request{Mark: &noArgs{}}); err == nil || !strings.Contains(err.Error(), "hello") {
+	if _, err := callFar(t.Context(), conn, request{Mark: &noArgs{}}); err == nil || !strings.Contains(err.Error(), "hello") {
 		t.Errorf("%v", err)
 	}
 	_ = conn.Close()
@@ -408,7 +408,7 @@ func TestMeasureOne(t *testing.T) {
 		refTrip:      "trip_us.p99",
 		"quic 64KiB": "write_us.p50",
 	} {
-		got, err := Measure(t.Context(), short(t), name)
+		got, err := Measure(t.Context(), shortConfig(t), name)
 		if err != nil || got[figure] <= 0 {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
@@ -419,7 +419,7 @@ func TestMeasureOne(t *testing.T) {
 		"pigeon":    "neither one of",
 		"quic 1GiB": "is not between",
 	} {
-		if got, err := Measure(t.Context(), short(t), name); err == nil || !strings.Contains(err.Error(), says) {
+		if got, err := Measure(t.Context(), shortConfig(t), name); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
@@ -428,7 +428,7 @@ func TestMeasureOne(t *testing.T) {
 
 // TestEveryCarrier: each places what is sent, and its accounts close.
 func TestEveryCarrier(t *testing.T) {
-	cfg := short(t)
+	cfg := shortConfig(t)
 	cfg.Carriers, cfg.Sizes, cfg.Spin = carrierNames(), []config.Bytes{100, 20000}, 50*time.Microsecond
 	r, err := Run(t.Context(), cfg)
 	if err != nil || len(r.Failed) > 0 || len(r.Carriers) != 2*len(cfg.Carriers) {

@@ -22,7 +22,7 @@ func namedBuffers(ctx context.Context, c NodesConfig, d time.Duration) (f trial.
 	cfg := MemoryConfig{
 		NodesConfig: c,
 		Duration:    d,
-		Lanes:       1,
+		Concurrency: 1,
 	}
 	p := &memoryPair{}
 	defer func() { err = errors.Join(err, p.close()) }()
@@ -40,7 +40,7 @@ func namedBuffers(ctx context.Context, c NodesConfig, d time.Duration) (f trial.
 	}
 	stores := 0
 	began := time.Now()
-	err = during(d, func(over *atomic.Bool) error {
+	err = runFor(d, func(over *atomic.Bool) error {
 		store := make([]byte, storeSize)
 		for ; !over.Load() && ctx.Err() == nil; stores++ {
 			if err := im.Write(ctx, int64(stores)*storeSize%memorySize, store); err != nil {

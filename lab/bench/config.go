@@ -43,8 +43,8 @@ type Config struct {
 	Log      io.Writer // where tools that fail say why
 }
 
-// against are the references that a carrier's throughput is compared with, by name: the first that was measured.
-var against = map[string][]string{
+// comparedReferences are the references that a carrier's throughput is compared with, by name: the first that was measured.
+var comparedReferences = map[string][]string{
 	"quic":    {refIPerf, refTCP},
 	"quic-go": {refQUIC},
 	"local":   {refCopy},
@@ -55,7 +55,7 @@ func compared(c transport.CarrierKind, size int) []string {
 	if c.SameHost && size <= smallWrite {
 		return []string{refCopySmall}
 	}
-	if others := against[c.Name]; others != nil {
+	if others := comparedReferences[c.Name]; others != nil {
 		return others
 	}
 	return []string{refTCP}

@@ -61,13 +61,13 @@ func newRelay(to, where string) (*relay, error) {
 		_ = c.SetReadBuffer(4 << 20) // what does not fit is lost, and repaired
 	}
 	r.wg.Go(func() {
-		r.pass(r.front, r.back, func(from netip.AddrPort) netip.AddrPort {
+		r.forward(r.front, r.back, func(from netip.AddrPort) netip.AddrPort {
 			r.dialler.Store(&from)
 			return r.node
 		})
 	})
 	r.wg.Go(func() {
-		r.pass(r.back, r.front, func(netip.AddrPort) netip.AddrPort { return *r.dialler.Load() })
+		r.forward(r.back, r.front, func(netip.AddrPort) netip.AddrPort { return *r.dialler.Load() })
 	})
 	return r, nil
 }
@@ -78,8 +78,8 @@ func (r *relay) close() error {
 	return err
 }
 
-// pass carries one direction until the sockets are closed.
-func (r *relay) pass(in, out *net.UDPConn, way func(from netip.AddrPort) netip.AddrPort) {
+// forward carries one direction until the sockets are closed.
+func (r *relay) forward(in, out *net.UDPConn, destination func(from netip.AddrPort) netip.AddrPort) {
 	b := make([]byte, 1<<16)
 	draw := rand.New(rand.NewPCG(1, uint64(in.LocalAddr().(*net.UDPAddr).Port)))
 	for first := true; ; {
@@ -87,17 +87,17 @@ func (r *relay) pass(in, out *net.UDPConn, way func(from netip.AddrPort) netip.A
 		if err != nil {
 			return
 		}
-		if n >= damagedLeast && r.armed.Load() && ofSession(b) && (first || draw.IntN(damageEvery) == 0) {
+		if n >= damagedLeast && r.armed.Load() && isSessionPacket(b) && (first || draw.IntN(damageEvery) == 0) {
 			first = false
 			damage(b[:n], r.where, draw)
 			r.damaged.Add(1)
 		}
-		_, _ = out.WriteToUDPAddrPort(b[:n], way(from)) // what does not pass is lost, and repaired
+		_, _ = out.WriteToUDPAddrPort(b[:n], destination(from)) // what does not pass is lost, and repaired
 	}
 }
 
-// ofSession says whether a packet is one of the carrier quic: others are of handshakes and of quic-go.
-func ofSession(b []byte) bool { return b[0]&0xC0 == 0x40 && b[1]&0x80 != 0 }
+// isSessionPacket says whether a packet is one of the carrier quic: others are of handshakes and of quic-go.
+func isSessionPacket(b []byte) bool { return b[0]&0xC0 == 0x40 && b[1]&0x80 != 0 }
 
 // damage turns one bit over. Bits that make it a packet of another protocol are left alone.
 func damage(b []byte, where string, draw *rand.Rand) {
@@ -107,7 +107,7 @@ func damage(b []byte, where string, draw *rand.Rand) {
 			at = draw.IntN(packetHeader)
 		}
 		bit := byte(1) << draw.IntN(8)
-		if b[at] ^= bit; ofSession(b) {
+		if b[at] ^= bit; isSessionPacket(b) {
 			return
 		}
 		b[at] ^= bit
@@ -118,7 +118,7 @@ func damage(b []byte, where string, draw *rand.Rand) {
 func namedDamage(where string) measureNamed {
 	return func(ctx context.Context, c NodesConfig, d time.Duration) (f trial.Figures, err error) {
 		var r *relay
-		m := c.meeting(1, 2)
+		m := c.stationsConfig(1, 2)
 		m.via = func(addr string) (string, error) {
 			var err error
 			if r, err = newRelay(addr, where); err != nil {
@@ -140,9 +140,9 @@ func namedDamage(where string) measureNamed {
 		r.armed.Store(true)
 		row := PatternRow{}
 		began := time.Now()
-		way := &pattern{pairs: pairs}
+		oneWay := &pattern{pairs: pairs}
 		cfg := PatternsConfig{NodesConfig: c}
-		err = during(d, func(over *atomic.Bool) error { return cfg.traffic(ctx, way, all, over) })
+		err = runFor(d, func(over *atomic.Bool) error { return cfg.traffic(ctx, oneWay, all, over) })
 		row.sum(all, time.Since(began))
 		if err != nil {
 			return nil, err

@@ -50,30 +50,30 @@ func (c *DecisionsConfig) Validate() error {
 // DecisionsReport is what was decided, as `ringlet bench decisions --json` prints it.
 type DecisionsReport struct {
 	nodesReport
-	Builders   int     `json:"builders"`
-	Depth      int     `json:"depth"`
-	TimeoutUs  int64   `json:"timeout_us"`
-	Together   int     `json:"together"`
-	AskedHz    float64 `json:"asked_hz"`
-	DurationS  float64 `json:"duration_s"`
-	Events     uint64  `json:"events"` // that builder units had verdicts on
-	Decided    uint64  `json:"decided"`
-	ByResult   uint64  `json:"by_result"`
-	RateHz     float64 `json:"rate_hz"` // of decisions by a result
-	TimedOut   uint64  `json:"timed_out"`
-	Overrun    uint64  `json:"overrun"`
-	Unanswered uint64  `json:"unanswered"`
-	Late       uint64  `json:"results_late"`
-	Doubled    uint64  `json:"results_doubled"`
-	Impossible uint64  `json:"results_impossible"`
-	Unsent     uint64  `json:"results_unsent"`
-	Disorder   uint64  `json:"out_of_order"` // decisions that were not of the next event, as a subscriber sees them
-	Writes     uint64  `json:"writes"`
-	P50        int64   `json:"p50_us"` // from the first that is known of an event to its decision
-	P99        int64   `json:"p99_us"`
-	P999       int64   `json:"p999_us"`
-	Max        int64   `json:"max_us"`
-	Error      string  `json:"error,omitempty"`
+	Builders    int     `json:"builders"`
+	Depth       int     `json:"depth"`
+	TimeoutUs   int64   `json:"timeout_us"`
+	Together    int     `json:"together"`
+	RequestedHz float64 `json:"asked_hz"`
+	DurationS   float64 `json:"duration_s"`
+	Events      uint64  `json:"events"` // that builder units had verdicts on
+	Decided     uint64  `json:"decided"`
+	ByResult    uint64  `json:"by_result"`
+	RateHz      float64 `json:"rate_hz"` // of decisions by a result
+	TimedOut    uint64  `json:"timed_out"`
+	Overrun     uint64  `json:"overrun"`
+	Unanswered  uint64  `json:"unanswered"`
+	Late        uint64  `json:"results_late"`
+	Doubled     uint64  `json:"results_doubled"`
+	Impossible  uint64  `json:"results_impossible"`
+	Unsent      uint64  `json:"results_unsent"`
+	Disorder    uint64  `json:"out_of_order"` // decisions that were not of the next event, as a subscriber sees them
+	Writes      uint64  `json:"writes"`
+	P50         int64   `json:"p50_us"` // from the first that is known of an event to its decision
+	P99         int64   `json:"p99_us"`
+	P999        int64   `json:"p999_us"`
+	Max         int64   `json:"max_us"`
+	Error       string  `json:"error,omitempty"`
 }
 
 // Good says that each event got one decision, in order, and that no result was impossible. Time-outs on a machine that
@@ -156,7 +156,7 @@ func Decisions(ctx context.Context, cfg DecisionsConfig) (r *DecisionsReport, er
 		Depth:       cfg.Depth,
 		TimeoutUs:   cfg.Timeout.Microseconds(),
 		Together:    cfg.Together,
-		AskedHz:     cfg.Rate,
+		RequestedHz: cfg.Rate,
 	}
 	var writes atomic.Uint64
 	all, err := cfg.judges(ctx, &writes)
@@ -187,7 +187,7 @@ func Decisions(ctx context.Context, cfg DecisionsConfig) (r *DecisionsReport, er
 		u.Announce(rank)
 	}
 	began := time.Now()
-	failed := during(cfg.Duration, func(over *atomic.Bool) error { return cfg.decide(ctx, all, &sub, over, r) })
+	failed := runFor(cfg.Duration, func(over *atomic.Bool) error { return cfg.decide(ctx, all, &sub, over, r) })
 	r.DurationS = time.Since(began).Seconds()
 	cfg.end(u, all, r)
 	r.Disorder, r.Writes = sub.disorder.Load(), writes.Load()
@@ -290,7 +290,7 @@ func (c *DecisionsConfig) decide(ctx context.Context, all []*judge, sub *subscri
 		g.Go(func() error {
 			for !over.Load() {
 				if ctx.Err() != nil || j.ended.Load() {
-					return errors.Join(ctx.Err(), j.why())
+					return errors.Join(ctx.Err(), j.failureCause())
 				}
 				first := next.Load()
 				if first+n > sub.next.Load()+deep || c.Rate > 0 && time.Since(began).Seconds()*c.Rate < float64(first+n) {

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-func slowly(t *testing.T, carrier string) DecisionsConfig {
+func decisionsTestConfig(t *testing.T, carrier string) DecisionsConfig {
 	t.Helper()
 	return DecisionsConfig{
-		NodesConfig: nodesOf(t, carrier),
+		NodesConfig: nodesTestConfig(t, carrier),
 		Builders:    3,
 		Depth:       1820,
 		Timeout:     10 * time.Second,
@@ -25,7 +25,7 @@ func slowly(t *testing.T, carrier string) DecisionsConfig {
 // TestDecisions: each event has one decision, in order, by a result where there is time.
 func TestDecisions(t *testing.T) {
 	for _, carrier := range carrierNames() {
-		r, err := Decisions(t.Context(), slowly(t, carrier))
+		r, err := Decisions(t.Context(), decisionsTestConfig(t, carrier))
 		if err != nil || !r.Good() || r.Events == 0 || r.ByResult != r.Events || r.Writes == 0 {
 			t.Fatalf("%s: %v: %+v", carrier, err, r)
 		}
@@ -39,7 +39,7 @@ func TestDecisions(t *testing.T) {
 
 // TestDecisionsTooLate: after the time-out events are decided all the same, and their results are late.
 func TestDecisionsTooLate(t *testing.T) {
-	cfg := slowly(t, "quic")
+	cfg := decisionsTestConfig(t, "quic")
 	cfg.Timeout, cfg.Builders, cfg.Rate = time.Microsecond, 8, 0
 	r, err := Decisions(t.Context(), cfg)
 	if err != nil || !r.Good() || r.TimedOut+r.ByResult+r.Unanswered != r.Events || r.Late != r.TimedOut+r.Unanswered {
@@ -49,7 +49,7 @@ func TestDecisionsTooLate(t *testing.T) {
 
 // TestDecisionsInterrupted: an interruption ends in good order.
 func TestDecisionsInterrupted(t *testing.T) {
-	cfg := slowly(t, "local")
+	cfg := decisionsTestConfig(t, "local")
 	cfg.Duration = time.Hour
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(200*time.Millisecond, cancel)
@@ -70,7 +70,7 @@ func TestDecisionsRefused(t *testing.T) {
 		"rate":     func(c *DecisionsConfig) { c.Rate = -1 },
 		"duration": func(c *DecisionsConfig) { c.Duration = 0 },
 	} {
-		cfg := slowly(t, "quic")
+		cfg := decisionsTestConfig(t, "quic")
 		change(&cfg)
 		_, err := Decisions(t.Context(), cfg)
 		var refused *UsageError

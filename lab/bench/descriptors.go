@@ -72,11 +72,11 @@ func (c *DescriptorsConfig) patterns() *PatternsConfig {
 // DescriptorsReport is what the modes came to, as `ringlet bench descriptors --json` prints it.
 type DescriptorsReport struct {
 	nodesReport
-	Descriptors int              `json:"descriptors"`
-	Trigger     string           `json:"trigger"`
-	AskedHz     float64          `json:"asked_hz,omitempty"`      // triggers
-	Left        uint64           `json:"triggers_left,omitempty"` // that were still on the line at the end
-	Rows        []DescriptorsRow `json:"modes"`
+	Descriptors       int              `json:"descriptors"`
+	Trigger           string           `json:"trigger"`
+	RequestedHz       float64          `json:"asked_hz,omitempty"`      // triggers
+	TriggersRemaining uint64           `json:"triggers_left,omitempty"` // that were still on the line at the end
+	Rows              []DescriptorsRow `json:"modes"`
 }
 
 // DescriptorsRow is one mode with transfers of one size.
@@ -119,15 +119,15 @@ func Descriptors(ctx context.Context, cfg DescriptorsConfig) (r *DescriptorsRepo
 		Rows:        []DescriptorsRow{},
 	}
 	if cfg.Trigger == byRate {
-		r.AskedHz = cfg.Rate
+		r.RequestedHz = cfg.Rate
 	}
 	t, err := openTrigger(cfg.Trigger, cfg.Rate)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
-		left, e := t.close()
-		r.Left, err = left, errors.Join(err, e)
+		remaining, e := t.close()
+		r.TriggersRemaining, err = remaining, errors.Join(err, e)
 	}()
 	done, of := 0, len(cfg.PerTrigger)*len(cfg.Sizes)
 	for _, per := range cfg.PerTrigger {
@@ -157,7 +157,7 @@ func (c *DescriptorsConfig) measure(ctx context.Context, t triggers, per string,
 		return row, err
 	}
 	batch := max(1, c.Descriptors/4) // while some are on their way others leave
-	m := c.meeting(view, 2)
+	m := c.stationsConfig(view, 2)
 	m.windows = c.Descriptors
 	all, err := openStations(ctx, m, map[int][]int{0: {1}}, size, batch)
 	defer func() { err = errors.Join(err, closeStations(all)) }()
@@ -166,16 +166,16 @@ func (c *DescriptorsConfig) measure(ctx context.Context, t triggers, per string,
 	}
 	t.begin()
 	l := all[0].out[1]
-	d := &driven{
+	d := &engineRun{
 		core:    engine.New(c.Descriptors, n),
 		trigger: t,
 		station: all[0],
-		lane:    l,
+		flow:    l,
 	}
 	row = DescriptorsRow{PerTrigger: per, Size: size}
 	began := time.Now()
-	err = during(c.Duration, func(over *atomic.Bool) error { return d.run(ctx, over) })
-	settle(all)
+	err = runFor(c.Duration, func(over *atomic.Bool) error { return d.run(ctx, over) })
+	awaitReceived(all)
 	row.sum(d, time.Since(began))
 	if err != nil && ctx.Err() == nil { // a link that broke is a result
 		row.Error, err = err.Error(), nil
@@ -183,7 +183,7 @@ func (c *DescriptorsConfig) measure(ctx context.Context, t triggers, per string,
 	return row, err
 }
 
-// driven is an engine with what triggers it and what carries its transfers. One goroutine uses it.
+// engineRun is an engine with what triggers it and what carries its transfers. One goroutine uses it.
 //
 //	1 a trigger is taken                                    (sequential)  trigger
 //	2 the engine says which transfers follow                (sequential)  gather: those that begin at once leave together
@@ -193,16 +193,16 @@ func (c *DescriptorsConfig) measure(ctx context.Context, t triggers, per string,
 // The engine does not wait for outcomes, as that of the document did not once its card had the data. It counts a
 // transfer as ended when the next one is looked for: those of a batch have ended before the carrier has the first of
 // them. It looks for no other batch until the carrier has this one. Nothing is allocated.
-type driven struct {
+type engineRun struct {
 	core    *engine.Core
 	trigger triggers
 	station *station
-	lane    *lane
+	flow    *flow
 	running bool // a transfer of the engine is under way
 }
 
 // run moves what is triggered until over, and waits for what is under way.
-func (d *driven) run(ctx context.Context, over *atomic.Bool) error {
+func (d *engineRun) run(ctx context.Context, over *atomic.Bool) error {
 	for !over.Load() && ctx.Err() == nil {
 		if !d.running {
 			if !d.trigger.wait(ctx, over) {
@@ -210,12 +210,12 @@ func (d *driven) run(ctx context.Context, over *atomic.Bool) error {
 			}
 			d.running = d.core.Step(engine.Triggered) == engine.Start
 		}
-		if err := d.move(ctx, d.gather()); err != nil {
+		if err := d.transfer(ctx, d.gather()); err != nil {
 			return err
 		}
 	}
 	if d.core.Step(engine.Cleared) != engine.Idle { // the transfer that has begun
-		if err := d.move(ctx, 1); err != nil {
+		if err := d.transfer(ctx, 1); err != nil {
 			return err
 		}
 		d.core.Step(engine.Ended)
@@ -224,21 +224,21 @@ func (d *driven) run(ctx context.Context, over *atomic.Bool) error {
 }
 
 // gather tells how many transfers begin one after the other, as many at most as travel together.
-func (d *driven) gather() (n int) {
-	for d.running && n < d.lane.batch {
+func (d *engineRun) gather() (n int) {
+	for d.running && n < d.flow.batch {
 		n++
 		d.running = d.core.Step(engine.Ended) == engine.Start
-		if d.core.Takes() && d.trigger.due(d.running) && d.core.Step(engine.Triggered) == engine.Start {
+		if d.core.Accepts() && d.trigger.due(d.running) && d.core.Step(engine.Triggered) == engine.Start {
 			d.running = true
 		}
 	}
 	return n
 }
 
-// move gives transfers to the carrier, each to the place of its descriptor.
-func (d *driven) move(ctx context.Context, n int) error {
+// transfer gives transfers to the carrier, each to the place of its descriptor.
+func (d *engineRun) transfer(ctx context.Context, n int) error {
 	for n > 0 {
-		sent, err := d.station.send(ctx, d.lane, n)
+		sent, err := d.station.send(ctx, d.flow, n)
 		if err != nil {
 			return err
 		}
@@ -248,8 +248,8 @@ func (d *driven) move(ctx context.Context, n int) error {
 }
 
 // sum fills the figures.
-func (r *DescriptorsRow) sum(d *driven, took time.Duration) {
-	l, seconds := d.lane, took.Seconds()
+func (r *DescriptorsRow) sum(d *engineRun, took time.Duration) {
+	l, seconds := d.flow, took.Seconds()
 	var transfers uint64
 	r.DurationS, r.Unplaced = seconds, d.trigger.lost()
 	r.Triggers, r.Forgotten, transfers = d.core.Counts()
@@ -287,8 +287,8 @@ func documentMHz(size, more int) float64 {
 // WriteTable prints the report for people: frequency against size, with what L1-farm had.
 func (r *DescriptorsReport) WriteTable(w io.Writer) error {
 	by := "triggers by " + r.Trigger
-	if r.AskedHz > 0 {
-		by += fmt.Sprintf(" of %.3f MHz", r.AskedHz/1e6)
+	if r.RequestedHz > 0 {
+		by += fmt.Sprintf(" of %.3f MHz", r.RequestedHz/1e6)
 	}
 	fmt.Fprintf(w, "descriptors over %s, two nodes of one process on %d cores: %d descriptors, %s\n%s\n", r.Carrier,
 		r.Cores, r.Descriptors, by, &r.Machine)
@@ -309,8 +309,8 @@ func (r *DescriptorsReport) WriteTable(w io.Writer) error {
 		"Frequency against size. Each word was checked at its receiver. The last two columns: L1-farm §5.2.3, "+
 			"an engine alone, and L1-farm §7.8, with its TagNet", []string{"a trigger", "size", "triggers", "not taken",
 			"transfers", "wrong", "lost", "MHz", "MByte/s", "µs p50 / p99", "alone", "TagNet"}, rows)
-	if err == nil && r.Left > 0 {
-		_, err = fmt.Fprintf(w, "%d triggers were still on the line at the end\n", r.Left)
+	if err == nil && r.TriggersRemaining > 0 {
+		_, err = fmt.Fprintf(w, "%d triggers were still on the line at the end\n", r.TriggersRemaining)
 	}
 	for i := range r.Rows {
 		if p := &r.Rows[i]; err == nil && p.Error != "" {

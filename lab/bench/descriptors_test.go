@@ -14,11 +14,11 @@ import (
 	"ringlet/testkit/patiently"
 )
 
-// modes measures with tiny numbers.
-func modes(t *testing.T, carrier string) DescriptorsConfig {
+// descriptorsTestConfig measures with tiny numbers.
+func descriptorsTestConfig(t *testing.T, carrier string) DescriptorsConfig {
 	t.Helper()
 	return DescriptorsConfig{
-		NodesConfig: nodesOf(t, carrier),
+		NodesConfig: nodesTestConfig(t, carrier),
 		Sizes:       []config.Bytes{64, 2048},
 		PerTrigger:  []string{"1", "5", "endless"},
 		Descriptors: 11,
@@ -30,7 +30,7 @@ func modes(t *testing.T, carrier string) DescriptorsConfig {
 // TestDescriptors: in each mode all transfers arrive whole, and a trigger has as many as it asks for.
 func TestDescriptors(t *testing.T) {
 	for _, carrier := range carrierNames() {
-		r, err := Descriptors(t.Context(), modes(t, carrier))
+		r, err := Descriptors(t.Context(), descriptorsTestConfig(t, carrier))
 		if err != nil || r.Wrong() > 0 || len(r.Rows) != 6 {
 			t.Fatalf("%s: %v: %+v", carrier, err, r)
 		}
@@ -50,7 +50,7 @@ func TestDescriptors(t *testing.T) {
 
 // TestDescriptorsByRate: there are no more triggers than the rate gives.
 func TestDescriptorsByRate(t *testing.T) {
-	cfg := modes(t, "local")
+	cfg := descriptorsTestConfig(t, "local")
 	cfg.Trigger, cfg.Rate, cfg.PerTrigger = byRate, 500, []string{"2"}
 	r, err := Descriptors(t.Context(), cfg)
 	if err != nil || r.Wrong() > 0 {
@@ -66,7 +66,7 @@ func TestDescriptorsByRate(t *testing.T) {
 // TestDescriptorsByLine: each datagram is a trigger, and none is lost; a path that is taken is refused.
 func TestDescriptorsByLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "line")
-	cfg := modes(t, "local")
+	cfg := descriptorsTestConfig(t, "local")
 	cfg.Trigger, cfg.PerTrigger, cfg.Sizes, cfg.Duration = byLine+path, []string{"3"}, cfg.Sizes[:1], time.Second
 	sent := make(chan error, 1)
 	go func() {
@@ -111,12 +111,12 @@ func TestTriggersLeft(t *testing.T) {
 		if err = errors.Join(err, conn.Close()); err != nil {
 			t.Fatal(err)
 		}
-		if left, err := l.close(); err != nil || left != uint64(n) {
-			t.Errorf("%d of %d are left: %v", left, n, err)
+		if remaining, err := l.close(); err != nil || remaining != uint64(n) {
+			t.Errorf("%d of %d are left: %v", remaining, n, err)
 		}
 	}
-	cfg := modes(t, "local")
-	r := &DescriptorsReport{nodesReport: cfg.report(), Left: 3}
+	cfg := descriptorsTestConfig(t, "local")
+	r := &DescriptorsReport{nodesReport: cfg.report(), TriggersRemaining: 3}
 	var text bytes.Buffer
 	if err := r.WriteTable(&text); err != nil || !strings.Contains(text.String(), "3 triggers were still on the line") {
 		t.Errorf("%v: %s", err, text.String())
@@ -133,7 +133,7 @@ func TestDescriptorsRefused(t *testing.T) {
 		"trigger":     func(c *DescriptorsConfig) { c.Trigger = "unix:" },
 		"rate":        func(c *DescriptorsConfig) { c.Trigger, c.Rate = byRate, math.NaN() },
 	} {
-		cfg := modes(t, "quic")
+		cfg := descriptorsTestConfig(t, "quic")
 		change(&cfg)
 		_, err := Descriptors(t.Context(), cfg)
 		var refused *UsageError

@@ -65,7 +65,7 @@ func Serve(ctx context.Context, conn net.Conn, cfg FarConfig) (err error) {
 	for {
 		var r request
 		if err := readMessage(conn, &r); err != nil {
-			if gone(err) || ctx.Err() != nil {
+			if isDisconnect(err) || ctx.Err() != nil {
 				return nil
 			}
 			return err
@@ -76,7 +76,7 @@ func Serve(ctx context.Context, conn net.Conn, cfg FarConfig) (err error) {
 			a = answer{Error: err.Error()}
 		}
 		if err := writeMessage(conn, a); err != nil {
-			if gone(err) || ctx.Err() != nil {
+			if isDisconnect(err) || ctx.Err() != nil {
 				return nil
 			}
 			return err
@@ -84,8 +84,8 @@ func Serve(ctx context.Context, conn net.Conn, cfg FarConfig) (err error) {
 	}
 }
 
-// gone says that the near process has left, which it may do at any time and without a word.
-func gone(err error) bool {
+// isDisconnect says that the near process has left, which it may do at any time and without a word.
+func isDisconnect(err error) bool {
 	for _, how := range []error{
 		io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed, unix.ECONNRESET, unix.EPIPE,
 	} {
@@ -98,7 +98,7 @@ func gone(err error) bool {
 
 // serve does one thing.
 func (f *far) serve(ctx context.Context, r *request) (answer, error) {
-	if err := r.one(); err != nil {
+	if err := r.validate(); err != nil {
 		return answer{}, err
 	}
 	if r.Hello == nil && f.arena == nil {

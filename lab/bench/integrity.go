@@ -43,25 +43,25 @@ func (c *IntegrityConfig) Validate() error {
 // IntegrityReport is what a receiver saw in its memory, as `ringlet bench integrity --json` prints it.
 type IntegrityReport struct {
 	nodesReport
-	Size      int     `json:"size"` // bytes of an event
-	Buffers   int     `json:"buffers"`
-	AskedHz   float64 `json:"asked_hz"`
-	RateHz    float64 `json:"rate_hz"`
-	DurationS float64 `json:"duration_s"`
-	Sent      uint64  `json:"sent"`
-	Lost      uint64  `json:"lost"` // sent, and not placed in the receiver's memory
-	Tries     uint64  `json:"tries"`
-	AllOK     uint64  `json:"all_ok"`      // all words of one event
-	NextAllOK uint64  `json:"next_all_ok"` // and this event the next
-	Damaged   uint64  `json:"damaged_words"`
-	Within1   float64 `json:"within_1us"` // shares of the events that were all OK
-	Within2   float64 `json:"within_2us"`
-	Above5    uint64  `json:"above_5us"` // events
-	P50       float64 `json:"p50_us"`
-	P99       float64 `json:"p99_us"`
-	P999      float64 `json:"p999_us"`
-	Max       float64 `json:"max_us"`
-	Error     string  `json:"error,omitempty"`
+	Size        int     `json:"size"` // bytes of an event
+	Buffers     int     `json:"buffers"`
+	RequestedHz float64 `json:"asked_hz"`
+	RateHz      float64 `json:"rate_hz"`
+	DurationS   float64 `json:"duration_s"`
+	Sent        uint64  `json:"sent"`
+	Lost        uint64  `json:"lost"` // sent, and not placed in the receiver's memory
+	Tries       uint64  `json:"tries"`
+	AllOK       uint64  `json:"all_ok"`      // all words of one event
+	NextAllOK   uint64  `json:"next_all_ok"` // and this event the next
+	Damaged     uint64  `json:"damaged_words"`
+	Within1     float64 `json:"within_1us"` // shares of the events that were all OK
+	Within2     float64 `json:"within_2us"`
+	Above5      uint64  `json:"above_5us"` // events
+	P50         float64 `json:"p50_us"`
+	P99         float64 `json:"p99_us"`
+	P999        float64 `json:"p999_us"`
+	Max         float64 `json:"max_us"`
+	Error       string  `json:"error,omitempty"`
 }
 
 // Good says that nothing was lost, and that all words were of some event. That a receiver which did not run has missed
@@ -69,8 +69,8 @@ type IntegrityReport struct {
 func (r *IntegrityReport) Good() bool { return r.Lost+r.Damaged == 0 && r.Error == "" }
 
 // mismatched and missed count tries.
-func (r *IntegrityReport) mismatched() uint64 { return r.Tries - r.AllOK }
-func (r *IntegrityReport) missed() uint64     { return r.AllOK - r.NextAllOK }
+func (r *IntegrityReport) mismatched() uint64   { return r.Tries - r.AllOK }
+func (r *IntegrityReport) missedEvents() uint64 { return r.AllOK - r.NextAllOK }
 
 // Integrity lets one node write events into another's memory, which looks for them there.
 func Integrity(ctx context.Context, cfg IntegrityConfig) (r *IntegrityReport, err error) {
@@ -81,9 +81,9 @@ func Integrity(ctx context.Context, cfg IntegrityConfig) (r *IntegrityReport, er
 		nodesReport: cfg.report(),
 		Size:        int(cfg.Size),
 		Buffers:     cfg.Buffers,
-		AskedHz:     cfg.Rate,
+		RequestedHz: cfg.Rate,
 	}
-	m := cfg.meeting(1, 2)
+	m := cfg.stationsConfig(1, 2)
 	m.polled = true
 	all, err := openStations(ctx, m, map[int][]int{0: {1}}, int(cfg.Size), 1)
 	defer func() { err = errors.Join(err, closeStations(all)) }()
@@ -92,9 +92,9 @@ func Integrity(ctx context.Context, cfg IntegrityConfig) (r *IntegrityReport, er
 	}
 	l := all[0].out[1]
 	l.rotate(cfg.Buffers)
-	look := &looker{lane: l, report: r, took: newTimes()}
+	look := &eventPoller{flow: l, report: r, took: newTimes()}
 	began := time.Now()
-	err = during(cfg.Duration, func(over *atomic.Bool) error { return cfg.events(ctx, all, look, over) })
+	err = runFor(cfg.Duration, func(over *atomic.Bool) error { return cfg.events(ctx, all, look, over) })
 	r.DurationS = time.Since(began).Seconds()
 	r.sum(l, all[1], look)
 	if r.Interrupted = ctx.Err() != nil; !r.Interrupted && err != nil {
@@ -104,11 +104,11 @@ func Integrity(ctx context.Context, cfg IntegrityConfig) (r *IntegrityReport, er
 }
 
 // events writes and looks until over, and then waits for what is under way.
-func (c *IntegrityConfig) events(ctx context.Context, all []*station, look *looker, over *atomic.Bool) error {
+func (c *IntegrityConfig) events(ctx context.Context, all []*station, look *eventPoller, over *atomic.Bool) error {
 	s, l := all[0], all[0].out[1]
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
-		look.events(func() bool { return over.Load() || ctx.Err() != nil })
+		look.poll(func() bool { return over.Load() || ctx.Err() != nil })
 		return nil
 	})
 	g.Go(func() error {
@@ -152,31 +152,31 @@ func whenDue(ctx context.Context, p *schedule.Pacer, over *atomic.Bool) (lost ti
 }
 
 // rotate makes a lane use so many windows, and its sender overwrite them without credit.
-func (l *lane) rotate(windows int) {
+func (l *flow) rotate(windows int) {
 	l.limit(windows)
 	l.slots = windows
 	l.credit.Store(1 << 62)
 }
 
-// looker checks events where they lie, as L1-farm §7.5 did (figure 7.14): when an event is seen to begin in one buffer,
+// eventPoller checks events where they lie, as L1-farm §7.5 did (figure 7.14): when an event is seen to begin in one buffer,
 // the one in the buffer before it is checked, which must be whole by then.
-type looker struct {
-	lane   *lane
+type eventPoller struct {
+	flow   *flow
 	report *IntegrityReport
 	took   *hdr.Histogram // from seeing the begin to having checked, ns
 }
 
-// breathEvery is how many looks there are from one breath to the next: some 10 µs.
-const breathEvery = 1000
+// yieldEvery is how many looks there are from one breath to the next: some 10 µs.
+const yieldEvery = 1000
 
 // load reads a word of a buffer, which may be overwritten at any time.
-func (k *looker) load(buffer, index int) uint64 {
-	return shmem.Word64(k.lane.mem, buffer*k.lane.size+index*wordSize).Load()
+func (k *eventPoller) load(buffer, index int) uint64 {
+	return shmem.Word64(k.flow.mem, buffer*k.flow.size+index*wordSize).Load()
 }
 
-// events looks until over.
-func (k *looker) events(over func() bool) {
-	buffers := len(k.lane.turns)
+// poll looks until over.
+func (k *eventPoller) poll(over func() bool) {
+	buffers := len(k.flow.windowWrites)
 	seen := make([]uint64, buffers) // first word of each buffer at the last look
 	expected := uint64(0)
 	for try := 0; ; try++ {
@@ -186,7 +186,7 @@ func (k *looker) events(over func() bool) {
 				seen[at] = w
 				break
 			}
-			if looks%breathEvery == breathEvery-1 {
+			if looks%yieldEvery == yieldEvery-1 {
 				netyield.Yield()
 				if over() {
 					return
@@ -200,21 +200,21 @@ func (k *looker) events(over func() bool) {
 }
 
 // check looks at one event, and tells which is expected next.
-func (k *looker) check(buffer int, expected uint64) uint64 {
+func (k *eventPoller) check(buffer int, expected uint64) uint64 {
 	began, r := time.Now(), k.report
 	r.Tries++
-	source, seq, index := meaning(k.load(buffer, 0))
-	whole := source == k.lane.from && index == 0
-	for i := 1; i < k.lane.size/wordSize; i++ {
-		if got := k.load(buffer, i); got != word(k.lane.from, seq, i) {
-			whole = false
+	source, seq, index := decodeWord(k.load(buffer, 0))
+	complete := source == k.flow.from && index == 0
+	for i := 1; i < k.flow.size/wordSize; i++ {
+		if got := k.load(buffer, i); got != word(k.flow.from, seq, i) {
+			complete = false
 			// Words of another event are one that overwrites this one. Others are nobody's.
-			if source, _, index := meaning(got); source != k.lane.from || index != i {
+			if source, _, index := decodeWord(got); source != k.flow.from || index != i {
 				r.Damaged++
 			}
 		}
 	}
-	if !whole {
+	if !complete {
 		return expected
 	}
 	r.AllOK++
@@ -226,7 +226,7 @@ func (k *looker) check(buffer int, expected uint64) uint64 {
 }
 
 // sum fills the figures.
-func (r *IntegrityReport) sum(l *lane, receiver *station, look *looker) {
+func (r *IntegrityReport) sum(l *flow, receiver *station, look *eventPoller) {
 	r.Sent = l.next
 	r.Lost = l.next - min(l.next, receiver.placed.Load())
 	r.RateHz = float64(l.next) / r.DurationS
@@ -254,7 +254,7 @@ func (r *IntegrityReport) sum(l *lane, receiver *station, look *looker) {
 func (r *IntegrityReport) WriteTable(w io.Writer) error {
 	fmt.Fprintf(w, "integrity over %s, two nodes of one process on %d cores: events of %s into %d buffers, %.1f kHz "+
 		"asked, "+
-		"%.1f kHz had\n%s\n", r.Carrier, r.Cores, config.Bytes(r.Size), r.Buffers, r.AskedHz/1e3, r.RateHz/1e3, &r.Machine)
+		"%.1f kHz had\n%s\n", r.Carrier, r.Cores, config.Bytes(r.Size), r.Buffers, r.RequestedHz/1e3, r.RateHz/1e3, &r.Machine)
 	if r.Interrupted {
 		fmt.Fprintln(w, "INTERRUPTED: what follows is what was seen until then")
 	}
@@ -276,7 +276,7 @@ func (r *IntegrityReport) WriteTable(w io.Writer) error {
 		{"all OK", fmt.Sprint(r.AllOK), "14612240"},
 		{"next expected and all OK", fmt.Sprint(r.NextAllOK), "14612013"},
 		{"mismatches", million(r.mismatched()), "8, 0.5 per million"},
-		{"missed", million(r.missed()), "237, 16.2 per million"},
+		{"missed", million(r.missedEvents()), "237, 16.2 per million"},
 		{"damaged words", fmt.Sprint(r.Damaged), trial.None},
 		{"checked within 1 µs", share(r.Within1), "76 %"},
 		{"checked within 2 µs", share(r.Within2), "99.87 %"},

@@ -12,11 +12,11 @@ import (
 	"ringlet/testkit/patiently"
 )
 
-// rarely writes so slowly that any machine can follow.
-func rarely(t *testing.T, carrier string) IntegrityConfig {
+// integrityTestConfig writes so slowly that any machine can follow.
+func integrityTestConfig(t *testing.T, carrier string) IntegrityConfig {
 	t.Helper()
 	return IntegrityConfig{
-		NodesConfig: nodesOf(t, carrier),
+		NodesConfig: nodesTestConfig(t, carrier),
 		Size:        384,
 		Rate:        2000,
 		Buffers:     64,
@@ -27,7 +27,7 @@ func rarely(t *testing.T, carrier string) IntegrityConfig {
 // TestIntegrity: nothing is lost or damaged, and what was tried is accounted for. How much is missed is the machine's.
 func TestIntegrity(t *testing.T) {
 	for _, carrier := range carrierNames() {
-		cfg := rarely(t, carrier)
+		cfg := integrityTestConfig(t, carrier)
 		r, err := Integrity(t.Context(), cfg)
 		for err == nil && (r.Sent == 0 || r.Tries == 0) && cfg.Duration < patiently.Long { // others had the processor
 			cfg.Duration *= 2
@@ -47,7 +47,7 @@ func TestIntegrity(t *testing.T) {
 
 // TestIntegrityInterrupted: an interruption ends in good order.
 func TestIntegrityInterrupted(t *testing.T) {
-	cfg := rarely(t, "quic")
+	cfg := integrityTestConfig(t, "quic")
 	cfg.Duration = time.Hour
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(200*time.Millisecond, cancel)
@@ -62,7 +62,7 @@ func TestIntegrityInterrupted(t *testing.T) {
 func TestLooker(t *testing.T) {
 	mem := make([]byte, 2*32)
 	r := &IntegrityReport{}
-	k := &looker{lane: newLane(0, 1, 32, 1, mem), report: r, took: newTimes()}
+	k := &eventPoller{flow: newFlow(0, 1, 32, 1, mem), report: r, took: newTimes()}
 	put := func(buffer int, seq uint64) { fill(mem[buffer*32:(buffer+1)*32], 0, seq) }
 	put(0, 0)
 	put(1, 1)
@@ -71,7 +71,7 @@ func TestLooker(t *testing.T) {
 		t.Fatalf("%d comes next: %+v", next, r)
 	}
 	put(0, 4) // 2 was overwritten before it was looked at
-	if next = k.check(0, next); next != 5 || r.AllOK != 3 || r.missed() != 1 {
+	if next = k.check(0, next); next != 5 || r.AllOK != 3 || r.missedEvents() != 1 {
 		t.Fatalf("%d comes next: %+v", next, r)
 	}
 	put(1, 5)
@@ -93,7 +93,7 @@ func TestIntegrityRefused(t *testing.T) {
 		"rate":    func(c *IntegrityConfig) { c.Rate = 0 },
 		"buffers": func(c *IntegrityConfig) { c.Buffers = 1 },
 	} {
-		cfg := rarely(t, "quic")
+		cfg := integrityTestConfig(t, "quic")
 		change(&cfg)
 		_, err := Integrity(t.Context(), cfg)
 		var refused *UsageError

@@ -15,22 +15,22 @@ import (
 )
 
 const (
-	// ringEvery leaves who is rung enough time to fall asleep again.
-	ringEvery = time.Millisecond
-	loadSize  = 4096 // bytes of a write of the traffic beside it
+	// interruptInterval leaves who is rung enough time to fall asleep again.
+	interruptInterval = time.Millisecond
+	loadSize          = 4096 // bytes of a write of the traffic beside it
 )
 
-// ringTime is in which an interrupt must arrive; the tests stretch it.
-var ringTime = time.Second
+// interruptTimeout is in which an interrupt must arrive; the tests stretch it.
+var interruptTimeout = time.Second
 
-var bell = []byte("interrupt")
+var interruptSignal = []byte("interrupt")
 
-// ringing is a sender of interrupts, and a goroutine that sleeps until it has one.
-type ringing struct {
-	began atomic.Int64  // of the interrupt under way, ns since start
-	rang  chan struct{} // by the carrier's goroutine
-	had   chan struct{} // by who was woken
-	start time.Time
+// interruptTest is a sender of interrupts, and a goroutine that sleeps until it has one.
+type interruptTest struct {
+	began   atomic.Int64  // of the interrupt under way, ns since start
+	arrived chan struct{} // by the carrier's goroutine
+	handled chan struct{} // by who was woken
+	start   time.Time
 }
 
 // namedInterrupt sends interrupts, signals without data, to a node whose reader and whose waiting goroutine both sleep,
@@ -38,28 +38,28 @@ type ringing struct {
 func namedInterrupt(load float64) measureNamed {
 	return func(ctx context.Context, c NodesConfig, d time.Duration) (f trial.Figures, err error) {
 		c.Spin = 0
-		r := &ringing{
-			rang:  make(chan struct{}, 1),
-			had:   make(chan struct{}, 1),
-			start: time.Now(),
+		r := &interruptTest{
+			arrived: make(chan struct{}, 1),
+			handled: make(chan struct{}, 1),
+			start:   time.Now(),
 		}
-		m := c.meeting(1, 2)
-		m.rung = func() { r.rang <- struct{}{} } // it has room: the next comes when this one was had
+		m := c.stationsConfig(1, 2)
+		m.onSignal = func() { r.arrived <- struct{}{} } // it has room: the next comes when this one was had
 		all, err := openStations(ctx, m, map[int][]int{0: {1}}, loadSize, 1)
 		defer func() { err = errors.Join(err, closeStations(all)) }()
 		if err != nil {
 			return nil, err
 		}
 		took, began := newTimes(), time.Now()
-		err = during(d, func(over *atomic.Bool) error {
+		err = runFor(d, func(over *atomic.Bool) error {
 			g, ctx := errgroup.WithContext(ctx)
 			ctx, enough := context.WithCancel(ctx)
-			g.Go(func() error { r.sleep(ctx, func(ns int64) { _ = took.RecordValue(ns) }); return nil })
+			g.Go(func() error { r.awaitInterrupts(ctx, func(ns int64) { _ = took.RecordValue(ns) }); return nil })
 			g.Go(func() error { return all[0].trickle(ctx, load) })
-			g.Go(func() error { defer enough(); return r.ring(ctx, all[0], over) })
+			g.Go(func() error { defer enough(); return r.sendInterrupts(ctx, all[0], over) })
 			return g.Wait()
 		})
-		settle(all)
+		awaitReceived(all)
 		row := PatternRow{}
 		row.sum(all, time.Since(began))
 		if err == nil && row.Wrong+row.Misplaced+row.Lost > 0 {
@@ -75,34 +75,34 @@ func namedInterrupt(load float64) measureNamed {
 	}
 }
 
-// sleep has each interrupt, and tells how long it took.
-func (r *ringing) sleep(ctx context.Context, tell func(ns int64)) {
+// awaitInterrupts has each interrupt, and tells how long it took.
+func (r *interruptTest) awaitInterrupts(ctx context.Context, record func(ns int64)) {
 	for {
 		select {
-		case <-r.rang:
-			tell(int64(time.Since(r.start)) - r.began.Load())
-			r.had <- struct{}{}
+		case <-r.arrived:
+			record(int64(time.Since(r.start)) - r.began.Load())
+			r.handled <- struct{}{}
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// ring sends one interrupt after the other until over.
-func (r *ringing) ring(ctx context.Context, s *station, over *atomic.Bool) error {
-	late := time.NewTimer(ringTime)
+// sendInterrupts sends one interrupt after the other until over.
+func (r *interruptTest) sendInterrupts(ctx context.Context, s *station, over *atomic.Bool) error {
+	late := time.NewTimer(interruptTimeout)
 	defer late.Stop()
 	for !over.Load() {
-		time.Sleep(ringEvery)
-		late.Reset(ringTime)
+		time.Sleep(interruptInterval)
+		late.Reset(interruptTimeout)
 		r.began.Store(int64(time.Since(r.start)))
-		if err := s.endpoint.Signal(1, bell); err != nil {
+		if err := s.endpoint.Signal(1, interruptSignal); err != nil {
 			return err
 		}
 		select {
-		case <-r.had:
+		case <-r.handled:
 		case <-late.C:
-			return fmt.Errorf("bench: an interrupt did not arrive within %s", ringTime)
+			return fmt.Errorf("bench: an interrupt did not arrive within %s", interruptTimeout)
 		case <-ctx.Done():
 			return ctx.Err()
 		}

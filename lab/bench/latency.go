@@ -92,20 +92,20 @@ func Latency(ctx context.Context, cfg LatencyConfig) (*LatencyReport, error) {
 
 // volley is a write there and back under way, with the kernel's times, ns since 1970.
 type volley struct {
-	all     []*station
-	seen    [2]atomic.Int64 // by rank: when the kernel had the write
-	sent    [2][]int64      // by rank: when it sent packets; owned by who begins the writes
-	trips   []int64         // ns
-	network []int64         // ns: of those trips that are whole
-	left    int
+	all       []*station
+	seen      [2]atomic.Int64 // by rank: when the kernel had the write
+	sent      [2][]int64      // by rank: when it sent packets; owned by who begins the writes
+	trips     []int64         // ns
+	network   []int64         // ns: of those trips that are whole
+	remaining int
 }
 
 func (c *LatencyConfig) latency(ctx context.Context, p time.Duration, view uint64) (row LatencyRow, err error) {
 	v := &volley{}
-	m := c.meeting(view, 2)
+	m := c.stationsConfig(view, 2)
 	m.stamps = true
 	var all atomic.Pointer[[]*station]
-	m.arrived = func(rank int) {
+	m.onWrite = func(rank int) {
 		if s := all.Load(); s != nil {
 			v.seen[rank].Store((*s)[rank].network.LastReceiveTime())
 		}
@@ -116,7 +116,7 @@ func (c *LatencyConfig) latency(ctx context.Context, p time.Duration, view uint6
 		return row, err
 	}
 	all.Store(&v.all)
-	err = during(c.Duration, func(over *atomic.Bool) error { return v.play(ctx, p, over) })
+	err = runFor(c.Duration, func(over *atomic.Bool) error { return v.play(ctx, p, over) })
 	if err != nil {
 		return row, err
 	}
@@ -177,7 +177,7 @@ func (v *volley) note(took int64) {
 			}
 		}
 		if sent == 0 {
-			v.left++
+			v.remaining++
 			return
 		}
 		network += seen - sent
@@ -190,7 +190,7 @@ func (v *volley) sum(p time.Duration) LatencyRow {
 	row := LatencyRow{
 		ProcessingUs: float64(p) / 1e3,
 		Trips:        len(v.trips),
-		LeftOut:      v.left,
+		LeftOut:      v.remaining,
 	}
 	if row.Trips == 0 {
 		row.Error = "the kernel gave no times of packets"

@@ -12,11 +12,11 @@ import (
 	"ringlet/transport"
 )
 
-// shortly sends a few writes there and back.
-func shortly(t *testing.T, carrier string) LatencyConfig {
+// latencyTestConfig sends a few writes there and back.
+func latencyTestConfig(t *testing.T, carrier string) LatencyConfig {
 	t.Helper()
 	return LatencyConfig{
-		NodesConfig: nodesOf(t, carrier),
+		NodesConfig: nodesTestConfig(t, carrier),
 		Size:        128,
 		Processing:  []time.Duration{0, 50 * time.Microsecond},
 		Duration:    50 * time.Millisecond,
@@ -26,7 +26,7 @@ func shortly(t *testing.T, carrier string) LatencyConfig {
 // TestLatency: each carrier with a socket has trips, of which the network is a part; the processing is in the trip.
 func TestLatency(t *testing.T) {
 	for _, c := range transport.Kinds {
-		r, err := Latency(t.Context(), shortly(t, c.Name))
+		r, err := Latency(t.Context(), latencyTestConfig(t, c.Name))
 		var refused *UsageError
 		if c.SameHost {
 			if !errors.As(err, &refused) || refused.Setting != "carrier" {
@@ -52,12 +52,12 @@ func TestLatency(t *testing.T) {
 
 // TestVolley: medians of what was noted; without times of the kernel there are none.
 func TestVolley(t *testing.T) {
-	v := &volley{trips: []int64{30_000, 10_000, 20_000}, network: []int64{3000, 1000, 2000}, left: 2}
+	v := &volley{trips: []int64{30_000, 10_000, 20_000}, network: []int64{3000, 1000, 2000}, remaining: 2}
 	row := v.sum(5 * time.Microsecond)
 	if row.Trip != 20 || row.Network != 2 || row.Software != 13 || row.Apart != 15 || row.Trips != 3 || row.LeftOut != 2 {
 		t.Errorf("%+v", row)
 	}
-	if row := (&volley{left: 1}).sum(0); row.Error == "" {
+	if row := (&volley{remaining: 1}).sum(0); row.Error == "" {
 		t.Errorf("%+v", row)
 	}
 }
@@ -68,7 +68,7 @@ func TestLatencySettings(t *testing.T) {
 		"processing": func(c *LatencyConfig) { c.Processing = []time.Duration{time.Second} },
 		"duration":   func(c *LatencyConfig) { c.Duration = time.Microsecond },
 	} {
-		c := shortly(t, "quic")
+		c := latencyTestConfig(t, "quic")
 		change(&c)
 		var refused *UsageError
 		if _, err := Latency(t.Context(), c); !errors.As(err, &refused) || refused.Setting != setting {
@@ -77,7 +77,7 @@ func TestLatencySettings(t *testing.T) {
 	}
 	over, end := context.WithCancel(t.Context())
 	end()
-	if r, err := Latency(over, shortly(t, "quic")); err != nil || !r.Interrupted {
+	if r, err := Latency(over, latencyTestConfig(t, "quic")); err != nil || !r.Interrupted {
 		t.Errorf("%+v, %v", r, err)
 	}
 	nothingMapped(t)

@@ -175,10 +175,10 @@ func (e *end) PlacedMany(peer int, ps []transport.Placement) {
 	}
 }
 
-var seen = []byte("seen")
+var answerSignal = []byte("seen")
 
 func (e *end) answer(peer int) {
-	if err := e.endpoint.Signal(peer, seen); err != nil {
+	if err := e.endpoint.Signal(peer, answerSignal); err != nil {
 		e.fail(err)
 	}
 }
@@ -186,7 +186,7 @@ func (e *end) answer(peer int) {
 // Signal is the far end's answer to a write.
 func (e *end) Signal(int, []byte) {
 	e.answers.Add(1)
-	e.nudge()
+	e.wakeWaiter()
 }
 
 // Completed ends a write of this end; its cookie is its first window.
@@ -198,7 +198,7 @@ func (e *end) Completed(_ int, cookie uint64, err error) {
 	}
 	e.busy[cookie%maxWindows].Store(false)
 	e.completed.Add(1)
-	e.nudge()
+	e.wakeWaiter()
 }
 
 // Refused counts a write that the far end's table turned away.
@@ -217,7 +217,7 @@ func (e *end) fail(err error) {
 	}
 }
 
-func (e *end) nudge() {
+func (e *end) wakeWaiter() {
 	if e.waiting.Load() && e.waiting.CompareAndSwap(true, false) {
 		select {
 		case e.wake <- struct{}{}:
@@ -242,15 +242,15 @@ func (e *end) await(ctx context.Context, is func() bool) error {
 		select {
 		case <-e.wake:
 		case <-e.down:
-			return e.why()
+			return e.failureCause()
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// why the link is over, or what went wrong on it.
-func (e *end) why() error {
+// failureCause the link is over, or what went wrong on it.
+func (e *end) failureCause() error {
 	if p := e.failure.Load(); p != nil {
 		return *p
 	}
@@ -317,7 +317,7 @@ func (e *end) bulk(ctx context.Context, l *load, over *atomic.Bool) error {
 	if err := e.await(ctx, func() bool { return e.completed.Load()-began == issued }); err != nil {
 		return err
 	}
-	return e.why()
+	return e.failureCause()
 }
 
 func (e *end) write(l *load, w int) error {
@@ -369,7 +369,7 @@ func (e *end) bulkMany(ctx context.Context, l *load, over *atomic.Bool) error {
 	if err := e.await(ctx, func() bool { return e.completed.Load()-began == issued }); err != nil {
 		return err
 	}
-	return e.why()
+	return e.failureCause()
 }
 
 // single writes once and waits for the outcome, or for the answer of the far end's handler.
@@ -396,13 +396,13 @@ func (e *end) singles(ctx context.Context, l *load, answered bool, over *atomic.
 		}
 		_ = h.RecordValue(int64(time.Since(began))) // longer than 10 s it cannot be: the link would be down
 	}
-	if err := e.await(ctx, func() bool { return !e.busyAny() }); err != nil {
+	if err := e.await(ctx, func() bool { return !e.anyBusy() }); err != nil {
 		return nil, err
 	}
-	return h, e.why()
+	return h, e.failureCause()
 }
 
-func (e *end) busyAny() bool {
+func (e *end) anyBusy() bool {
 	for i := range e.busy {
 		if e.busy[i].Load() {
 			return true

@@ -11,7 +11,7 @@ import (
 
 // The times are for a machine that measures. One that tests has much else to do.
 func TestMain(m *testing.M) {
-	connectTime, meetTime, placeTime, jobPatience = patiently.Long, patiently.Long, patiently.Long, patiently.Long
-	ringTime, silentTime = patiently.Scaled(20*time.Second), patiently.Scaled(30*time.Second)
+	connectTime, handshakeTimeout, placeTime, jobTimeout = patiently.Long, patiently.Long, patiently.Long, patiently.Long
+	interruptTimeout, silentTime = patiently.Scaled(20*time.Second), patiently.Scaled(30*time.Second)
 	goleak.VerifyTestMain(m)
 }

@@ -27,15 +27,15 @@ import (
 // MemoryConfig says what is written and read.
 type MemoryConfig struct {
 	NodesConfig
-	Sizes    []config.Bytes
-	Duration time.Duration // of each measurement
-	Lanes    int           // transactions side by side, for throughput
-	MPI      bool          // OpenMPI's one-sided operations stand beside it
+	Sizes       []config.Bytes
+	Duration    time.Duration // of each measurement
+	Concurrency int           // transactions side by side, for throughput
+	MPI         bool          // OpenMPI's one-sided operations stand beside it
 }
 
 const (
-	memorySize  = 16 << 20
-	memoryLanes = 64 // most
+	memorySize     = 16 << 20
+	maxConcurrency = 64 // most
 )
 
 // Validate says what of the settings cannot be, as a *UsageError.
@@ -48,8 +48,8 @@ func (c *MemoryConfig) Validate() error {
 			return refuse("sizes", "%s is not between 1 B and %s", size, config.Bytes(memorySize))
 		}
 	}
-	if c.Lanes < 1 || c.Lanes > memoryLanes {
-		return refuse("lanes", "%d is not between 1 and %d", c.Lanes, memoryLanes)
+	if c.Concurrency < 1 || c.Concurrency > maxConcurrency {
+		return refuse("lanes", "%d is not between 1 and %d", c.Concurrency, maxConcurrency)
 	}
 	return c.valid(c.Duration)
 }
@@ -58,11 +58,11 @@ func (c *MemoryConfig) Validate() error {
 // transaction at a time.
 type MemoryReport struct {
 	nodesReport
-	Lanes   int            `json:"lanes"`
-	UDPTrip float64        `json:"udp_trip_us"` // of 128 B
-	Add     float64        `json:"add_us"`
-	Rows    []MemoryRow    `json:"sizes"`
-	Beside  []MemoryBeside `json:"beside"`
+	Concurrency int            `json:"lanes"`
+	UDPTrip     float64        `json:"udp_trip_us"` // of 128 B
+	Add         float64        `json:"add_us"`
+	Rows        []MemoryRow    `json:"sizes"`
+	Beside      []MemoryBeside `json:"beside"`
 }
 
 // MemoryRow is one size. What a reference does not have is 0.
@@ -77,13 +77,13 @@ type MemoryRow struct {
 
 // memoryPair is an owner and a user of a segment.
 type memoryPair struct {
-	nets    [2]*quic.Network
-	tables  [2]*shmem.Table
-	spaces  [2]*memory.Space
-	segment *shmem.Segment
-	im      *memory.Import // the user's
-	own     *memory.Import // the owner's
-	lanes   int
+	nets        [2]*quic.Network
+	tables      [2]*shmem.Table
+	spaces      [2]*memory.Space
+	segment     *shmem.Segment
+	userImport  *memory.Import // the user's
+	ownerImport *memory.Import // the owner's
+	concurrency int
 }
 
 // Memory measures remote memory.
@@ -93,11 +93,11 @@ func Memory(ctx context.Context, cfg MemoryConfig) (r *MemoryReport, err error) 
 	}
 	r = &MemoryReport{
 		nodesReport: cfg.report(),
-		Lanes:       cfg.Lanes,
+		Concurrency: cfg.Concurrency,
 		Rows:        []MemoryRow{},
 		Beside:      []MemoryBeside{},
 	}
-	p := &memoryPair{lanes: cfg.Lanes}
+	p := &memoryPair{concurrency: cfg.Concurrency}
 	defer func() { err = errors.Join(err, p.close()) }()
 	if err := p.open(ctx, &cfg); err != nil {
 		return nil, fmt.Errorf("bench: memory: %w", err)
@@ -116,11 +116,11 @@ func (c *MemoryConfig) measure(ctx context.Context, p *memoryPair, r *MemoryRepo
 	if r.UDPTrip, err = c.udpTrip(ctx); err != nil {
 		return err
 	}
-	own, end, err := p.reach(ctx)
+	access, end, err := p.openAccess(ctx)
 	if err != nil {
 		return err
 	}
-	err = c.through(ctx, own, &r.Add, &r.Rows)
+	err = c.through(ctx, access, &r.Add, &r.Rows)
 	end()
 	if err == nil {
 		err = c.beside(ctx, p.segment.Bytes(), r)
@@ -128,25 +128,25 @@ func (c *MemoryConfig) measure(ctx context.Context, p *memoryPair, r *MemoryRepo
 	return err
 }
 
-// reached is a way to memory that is measured: transactions of 16 lanes and more, each of which has one under way.
-type reached struct {
-	put, get func(ctx context.Context, lane int, at int64, b []byte) error
+// memoryAccess is a way to memory that is measured: transactions of 16 lanes and more, each of which has one under way.
+type memoryAccess struct {
+	put, get func(ctx context.Context, worker int, at int64, b []byte) error
 	add      func(ctx context.Context) error // nil: there is none
 	// message puts and tells the other side. It gives the time from the call until that is awake. Nil: there is none.
-	message func(ctx context.Context, b []byte) (time.Duration, error)
-	most    int // bytes at a time; 0: any
-	lanes   int // side by side, for throughput; 0: that is not measured
+	message     func(ctx context.Context, b []byte) (time.Duration, error)
+	maxSize     int // bytes at a time; 0: any
+	concurrency int // side by side, for throughput; 0: that is not measured
 }
 
 // through measures one way to memory, and puts what there is, also after an error.
-func (c *MemoryConfig) through(ctx context.Context, m *reached, add *float64, rows *[]MemoryRow) (err error) {
+func (c *MemoryConfig) through(ctx context.Context, m *memoryAccess, add *float64, rows *[]MemoryRow) (err error) {
 	if m.add != nil {
 		if *add, err = c.each(ctx, func(int) error { return m.add(ctx) }); err != nil {
 			return err
 		}
 	}
 	for _, size := range c.Sizes {
-		if m.most != 0 && int(size) > m.most {
+		if m.maxSize != 0 && int(size) > m.maxSize {
 			continue
 		}
 		row, err := c.row(ctx, m, int(size))
@@ -158,16 +158,16 @@ func (c *MemoryConfig) through(ctx context.Context, m *reached, add *float64, ro
 	return nil
 }
 
-func (c *MemoryConfig) row(ctx context.Context, m *reached, size int) (row MemoryRow, err error) {
+func (c *MemoryConfig) row(ctx context.Context, m *memoryAccess, size int) (row MemoryRow, err error) {
 	row.Size = size
-	buffers := make([][]byte, max(1, m.lanes))
-	for lane := range buffers {
-		buffers[lane] = bytes.Repeat([]byte{1}, size) // a page that was never written would be one page for all
+	buffers := make([][]byte, max(1, m.concurrency))
+	for worker := range buffers {
+		buffers[worker] = bytes.Repeat([]byte{1}, size) // a page that was never written would be one page for all
 	}
 	at := func(i int) int64 { return int64(i % (memorySize / size) * size) }
-	put := func(lane, i int) error { return m.put(ctx, lane, at(i), buffers[lane]) }
-	get := func(lane, i int) error { return m.get(ctx, lane, at(i), buffers[lane]) }
-	if row.Put, err = c.each(ctx, func(i int) error { return put(0, i) }); err != nil {
+	putAt := func(worker, i int) error { return m.put(ctx, worker, at(i), buffers[worker]) }
+	get := func(worker, i int) error { return m.get(ctx, worker, at(i), buffers[worker]) }
+	if row.Put, err = c.each(ctx, func(i int) error { return putAt(0, i) }); err != nil {
 		return row, err
 	}
 	if row.Get, err = c.each(ctx, func(i int) error { return get(0, i) }); err != nil {
@@ -179,13 +179,13 @@ func (c *MemoryConfig) row(ctx context.Context, m *reached, size int) (row Memor
 			return row, err
 		}
 	}
-	if m.lanes == 0 {
+	if m.concurrency == 0 {
 		return row, nil
 	}
-	if row.PutGbps, err = c.rate(ctx, m.lanes, size, put); err != nil {
+	if row.PutGbps, err = c.rate(ctx, m.concurrency, size, putAt); err != nil {
 		return row, err
 	}
-	row.GetGbps, err = c.rate(ctx, m.lanes, size, get)
+	row.GetGbps, err = c.rate(ctx, m.concurrency, size, get)
 	return row, err
 }
 
@@ -201,7 +201,7 @@ func (c *MemoryConfig) each(ctx context.Context, do func(i int) error) (µs floa
 // times does one thing after the other, once at least, that says how long it took, and returns the median, µs.
 func (c *MemoryConfig) times(ctx context.Context, do func(i int) (time.Duration, error)) (µs float64, err error) {
 	h := newTimes()
-	err = during(c.Duration, func(over *atomic.Bool) error {
+	err = runFor(c.Duration, func(over *atomic.Bool) error {
 		for i := 0; (i == 0 || !over.Load()) && ctx.Err() == nil; i++ { // on a busy machine it may begin when it is over
 			took, err := do(i)
 			if err != nil {
@@ -232,15 +232,15 @@ var clockStep = sync.OnceValue(func() time.Duration {
 })
 
 // rate does many things side by side, and returns Gbit/s.
-func (c *MemoryConfig) rate(ctx context.Context, lanes, size int, do func(lane, i int) error) (float64, error) {
+func (c *MemoryConfig) rate(ctx context.Context, workers, size int, do func(worker, i int) error) (float64, error) {
 	var n atomic.Uint64
 	began := time.Now()
-	err := during(c.Duration, func(over *atomic.Bool) error {
+	err := runFor(c.Duration, func(over *atomic.Bool) error {
 		g, ctx := errgroup.WithContext(ctx)
-		for lane := range lanes {
+		for worker := range workers {
 			g.Go(func() error {
-				for i := lane; (i == lane || !over.Load()) && ctx.Err() == nil; i += lanes { // once at least
-					if err := do(lane, i); err != nil {
+				for i := worker; (i == worker || !over.Load()) && ctx.Err() == nil; i += workers { // once at least
+					if err := do(worker, i); err != nil {
 						return err
 					}
 					n.Add(1)
@@ -253,9 +253,9 @@ func (c *MemoryConfig) rate(ctx context.Context, lanes, size int, do func(lane, 
 	return gbps(n.Load()*uint64(size), time.Since(began)), errors.Join(err, ctx.Err())
 }
 
-// reach is the user's way to the memory. The owner waits for notices until end is called.
-func (p *memoryPair) reach(ctx context.Context) (m *reached, end func(), err error) {
-	known, err := p.im.Notify(ctx, 0)
+// openAccess is the user's way to the memory. The owner waits for notices until end is called.
+func (p *memoryPair) openAccess(ctx context.Context) (m *memoryAccess, end func(), err error) {
+	known, err := p.userImport.Notify(ctx, 0)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -264,7 +264,7 @@ func (p *memoryPair) reach(ctx context.Context) (m *reached, end func(), err err
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for last := known; ; {
-			n, err := p.own.Wait(waiting, 0, last)
+			n, err := p.ownerImport.Wait(waiting, 0, last)
 			if err != nil {
 				return // it has measured enough
 			}
@@ -277,27 +277,27 @@ func (p *memoryPair) reach(ctx context.Context) (m *reached, end func(), err err
 	})
 	var in [16]*memory.Import // ordering contexts
 	for i := range in {
-		in[i] = p.im.InContext(i)
+		in[i] = p.userImport.InContext(i)
 	}
-	m = &reached{
-		put: func(ctx context.Context, lane int, at int64, b []byte) error {
-			return in[lane%len(in)].Write(ctx, at, b)
+	m = &memoryAccess{
+		put: func(ctx context.Context, worker int, at int64, b []byte) error {
+			return in[worker%len(in)].Write(ctx, at, b)
 		},
-		get: func(ctx context.Context, lane int, at int64, b []byte) error {
-			return in[lane%len(in)].Read(ctx, at, b)
+		get: func(ctx context.Context, worker int, at int64, b []byte) error {
+			return in[worker%len(in)].Read(ctx, at, b)
 		},
 		add: func(ctx context.Context) error {
-			_, err := p.im.Add(ctx, 0, 1)
+			_, err := p.userImport.Add(ctx, 0, 1)
 			return err
 		},
-		lanes: p.lanes,
+		concurrency: p.concurrency,
 	}
 	m.message = func(ctx context.Context, b []byte) (time.Duration, error) {
 		began := time.Now()
-		if err := p.im.Write(ctx, 0, b); err != nil {
+		if err := p.userImport.Write(ctx, 0, b); err != nil {
 			return 0, err
 		}
-		if _, err := p.im.Notify(ctx, 0); err != nil {
+		if _, err := p.userImport.Notify(ctx, 0); err != nil {
 			return 0, err
 		}
 		select {
@@ -316,7 +316,7 @@ func (c *MemoryConfig) udpTrip(ctx context.Context) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	far := working(conn.LocalAddr(), conn.Close, nothingSent, func() { echo(conn, c.Spin) })
+	far := startJob(conn.LocalAddr(), conn.Close, nothingSent, func() { echo(conn, c.Spin) })
 	f, err := trips(ctx, far.addr, c.Spin, c.Duration)
 	return f["trip_us.p50"], errors.Join(err, far.close())
 }
@@ -339,10 +339,10 @@ func (p *memoryPair) open(ctx context.Context, c *MemoryConfig) error {
 		Allow: memory.AllowAll,
 	})
 	if err == nil {
-		p.im, err = p.spaces[1].Import(ctx, "memory@n0")
+		p.userImport, err = p.spaces[1].Import(ctx, "memory@n0")
 	}
 	if err == nil {
-		p.own, err = p.spaces[0].Import(ctx, "memory@n0")
+		p.ownerImport, err = p.spaces[0].Import(ctx, "memory@n0")
 	}
 	return err
 }

@@ -17,10 +17,10 @@ import (
 func TestMemory(t *testing.T) {
 	for _, c := range transport.Kinds {
 		r, err := Memory(t.Context(), MemoryConfig{
-			NodesConfig: nodesOf(t, c.Name),
+			NodesConfig: nodesTestConfig(t, c.Name),
 			Sizes:       []config.Bytes{8, 100_000},
 			Duration:    10 * time.Millisecond,
-			Lanes:       3,
+			Concurrency: 3,
 		})
 		if err != nil || len(r.Rows) != 2 || r.UDPTrip <= 0 || r.Add <= 0 {
 			t.Fatalf("%s: %v: %+v", c.Name, err, r)
@@ -30,7 +30,7 @@ func TestMemory(t *testing.T) {
 				t.Errorf("%s: %+v", c.Name, m)
 			}
 		}
-		stoodBeside(t, r)
+		checkBeside(t, r)
 		var text bytes.Buffer
 		if err := r.WriteTable(&text); err != nil || !strings.Contains(text.String(), "97.7 KiB") &&
 			!strings.Contains(text.String(), "100000") {
@@ -40,8 +40,8 @@ func TestMemory(t *testing.T) {
 	nothingMapped(t)
 }
 
-// stoodBeside: what needs no other program was measured, each size where it can be.
-func stoodBeside(t *testing.T, r *MemoryReport) {
+// checkBeside: what needs no other program was measured, each size where it can be.
+func checkBeside(t *testing.T, r *MemoryReport) {
 	t.Helper()
 	sizes := map[string]int{"UDP": 1, "TCP": 2, "MPI TCP": 0, "MPI memory": 0, "memcpy": 2}
 	if len(r.Beside) != len(sizes) {
@@ -65,10 +65,10 @@ func stoodBeside(t *testing.T, r *MemoryReport) {
 // there is none.
 func TestMemoryBesideMPI(t *testing.T) {
 	cfg := MemoryConfig{
-		NodesConfig: nodesOf(t, "local"),
+		NodesConfig: nodesTestConfig(t, "local"),
 		Sizes:       []config.Bytes{8, 100_000},
 		Duration:    10 * time.Millisecond,
-		Lanes:       3,
+		Concurrency: 3,
 		MPI:         true,
 	}
 	r, err := Memory(t.Context(), cfg)
@@ -98,8 +98,8 @@ func TestMemoryBesideMPI(t *testing.T) {
 }
 
 func TestParseOneSided(t *testing.T) {
-	const whole = "a remark\nadd 1.5\nsize 8 1 2 3 1000000000 2000000000\nsize 16 4 5 6 1e9 2e9\n"
-	add, rows, err := parseOneSided([]byte(whole), 2)
+	const complete = "a remark\nadd 1.5\nsize 8 1 2 3 1000000000 2000000000\nsize 16 4 5 6 1e9 2e9\n"
+	add, rows, err := parseOneSided([]byte(complete), 2)
 	want := MemoryRow{
 		Size:    8,
 		Put:     1,
@@ -111,7 +111,7 @@ func TestParseOneSided(t *testing.T) {
 	if err != nil || add != 1.5 || len(rows) != 2 || rows[0] != want {
 		t.Errorf("%v, %+v, %v", add, rows, err)
 	}
-	if _, rows, err := parseOneSided([]byte(whole), 3); err == nil || len(rows) != 0 {
+	if _, rows, err := parseOneSided([]byte(complete), 3); err == nil || len(rows) != 0 {
 		t.Errorf("%+v, %v", rows, err)
 	}
 }
@@ -134,7 +134,7 @@ func TestMemoryBehindSockets(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := &socketMemory{owner: o, users: []*socketUser{u}, word: [][]byte{make([]byte, answerSize)}}
-		m, back, there := s.reach(), make([]byte, 1000), bytes.Repeat([]byte{7}, 1000)
+		m, back, there := s.access(), make([]byte, 1000), bytes.Repeat([]byte{7}, 1000)
 		took, err := m.message(t.Context(), there)
 		if err != nil || took <= 0 {
 			t.Fatalf("%s: %v, %v", network, took, err)
@@ -157,14 +157,14 @@ func TestMemoryBehindSockets(t *testing.T) {
 // TestMemoryEnds: what cannot be is refused, and an interrupt ends it with what there is.
 func TestMemoryEnds(t *testing.T) {
 	cfg := MemoryConfig{
-		NodesConfig: nodesOf(t, "quic"),
+		NodesConfig: nodesTestConfig(t, "quic"),
 		Sizes:       []config.Bytes{8},
 		Duration:    10 * time.Millisecond,
-		Lanes:       1,
+		Concurrency: 1,
 	}
 	for setting, wrong := range map[string]func(c *MemoryConfig){
 		"sizes":    func(c *MemoryConfig) { c.Sizes = []config.Bytes{memorySize + 1} },
-		"lanes":    func(c *MemoryConfig) { c.Lanes = 0 },
+		"lanes":    func(c *MemoryConfig) { c.Concurrency = 0 },
 		"duration": func(c *MemoryConfig) { c.Duration = 1 },
 		"carrier":  func(c *MemoryConfig) { c.Carrier = "pigeon" },
 	} {

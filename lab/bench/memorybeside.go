@@ -60,7 +60,7 @@ func (c *MemoryConfig) beside(ctx context.Context, mem []byte, r *MemoryReport) 
 
 // besideCopies copies there and back.
 func besideCopies(ctx context.Context, c *MemoryConfig, mem []byte, into *MemoryBeside) error {
-	m := &reached{
+	m := &memoryAccess{
 		put: func(_ context.Context, _ int, at int64, b []byte) error {
 			copy(mem[at:], b)
 			return nil
@@ -69,7 +69,7 @@ func besideCopies(ctx context.Context, c *MemoryConfig, mem []byte, into *Memory
 			copy(b, mem[at:])
 			return nil
 		},
-		lanes: 1,
+		concurrency: 1,
 	}
 	return c.through(ctx, m, &into.Add, &into.Rows)
 }
@@ -113,7 +113,7 @@ func (r *MemoryReport) WriteTable(w io.Writer) error {
 			adds = append(adds, fmt.Sprintf("%s %.2f", b.Name, b.Add))
 		}
 	}
-	fmt.Fprintf(w, "Medians of one at a time; side by side are %d, and one copy. Add, µs: %s\n", r.Lanes,
+	fmt.Fprintf(w, "Medians of one at a time; side by side are %d, and one copy. Add, µs: %s\n", r.Concurrency,
 		cmp.Or(strings.Join(adds, ", "), "–"))
 	for _, figure := range memoryFigures {
 		var rows [][]string

@@ -36,7 +36,7 @@ func oneSided(settings ...[]string) func(context.Context, *MemoryConfig, []byte,
 			return err
 		}
 		defer m.close()
-		args := []string{inSeconds(c.Duration), strconv.Itoa(c.Lanes)}
+		args := []string{inSeconds(c.Duration), strconv.Itoa(c.Concurrency)}
 		for _, size := range c.Sizes {
 			args = append(args, strconv.Itoa(int(size)))
 		}

@@ -19,28 +19,28 @@ import (
 
 // A request is 16 bytes, and those of a put or a message behind them. A get is answered with its bytes, the others with
 // 8.
-type askedKind uint32
+type requestKind uint32
 
 const (
-	askPut askedKind = iota
-	askGet
-	askAdd
-	askMessage
+	requestPut requestKind = iota
+	requestGet
+	requestAdd
+	requestMessage
 )
 
 const (
-	askSize    = 16
-	answerSize = 8
+	requestSize = 16
+	answerSize  = 8
 	// mostUDP is what a datagram can hold behind a request.
-	mostUDP = 65507 - askSize
+	mostUDP = 65507 - requestSize
 	// mostJoined is how long bytes are put behind their request by a copy; longer ones by the kernel.
 	mostJoined = 16 << 10
-	// lostAsk is when an answer is given up. A process may stand still on a busy machine.
-	lostAsk = 10 * time.Second
+	// answerTimeout is when an answer is given up. A process may stand still on a busy machine.
+	answerTimeout = 10 * time.Second
 )
 
-// putAsk makes a request.
-func putAsk(head []byte, kind askedKind, at int64, n int) {
+// encodeRequest makes a request.
+func encodeRequest(head []byte, kind requestKind, at int64, n int) {
 	binary.LittleEndian.PutUint32(head, uint32(kind))
 	binary.LittleEndian.PutUint32(head[4:], uint32(n))
 	binary.LittleEndian.PutUint64(head[8:], uint64(at))
@@ -63,8 +63,8 @@ func newSocketOwner(mem []byte, spin time.Duration) *socketOwner {
 	return &socketOwner{mem: mem, spin: spin, awake: make(chan time.Time, 1)}
 }
 
-// keep has a socket closed by close. It reports false where that is over: the socket is closed then.
-func (o *socketOwner) keep(c io.Closer) bool {
+// track has a socket closed by close. It reports false where that is over: the socket is closed then.
+func (o *socketOwner) track(c io.Closer) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
@@ -85,23 +85,23 @@ func (o *socketOwner) close() {
 	o.wg.Wait()
 }
 
-// place reads a request: what is asked for, and of which bytes. False: it cannot be, and its sender is a stranger.
-func (o *socketOwner) place(head []byte) (askedKind, []byte, bool) {
+// decodeRequest reads a request: what is asked for, and of which bytes. False: it cannot be, and its sender is a stranger.
+func (o *socketOwner) decodeRequest(head []byte) (requestKind, []byte, bool) {
 	n, at := uint64(binary.LittleEndian.Uint32(head[4:])), binary.LittleEndian.Uint64(head[8:])
 	if size := uint64(len(o.mem)); n > size || at > size-n {
 		return 0, nil, false
 	}
-	return askedKind(binary.LittleEndian.Uint32(head)), o.mem[at:][:n], true
+	return requestKind(binary.LittleEndian.Uint32(head)), o.mem[at:][:n], true
 }
 
 // answer is that to a request whose bytes are in place. An addition's may use the given word.
-func (o *socketOwner) answer(kind askedKind, place, word []byte) []byte {
+func (o *socketOwner) answer(kind requestKind, place, word []byte) []byte {
 	switch kind {
-	case askGet:
+	case requestGet:
 		return place
-	case askAdd:
+	case requestAdd:
 		binary.LittleEndian.PutUint64(word, o.word.Add(1)-1)
-	case askMessage:
+	case requestMessage:
 		select {
 		case o.awake <- time.Now():
 		default: // a stranger's
@@ -117,13 +117,13 @@ func (o *socketOwner) serveTCP(c *net.TCPConn) {
 	if err != nil {
 		return
 	}
-	in, head, word := bufio.NewReader(r), make([]byte, askSize), make([]byte, answerSize)
+	in, head, word := bufio.NewReader(r), make([]byte, requestSize), make([]byte, answerSize)
 	for {
 		if _, err := io.ReadFull(in, head); err != nil {
 			return
 		}
-		kind, place, ok := o.place(head)
-		if ok && (kind == askPut || kind == askMessage) {
+		kind, place, ok := o.decodeRequest(head)
+		if ok && (kind == requestPut || kind == requestMessage) {
 			_, err = io.ReadFull(in, place)
 		}
 		if !ok || err != nil {
@@ -141,14 +141,14 @@ func (o *socketOwner) listenTCP(host string) (addr string, err error) {
 	if err != nil {
 		return "", err
 	}
-	o.keep(l)
+	o.track(l)
 	o.wg.Go(func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			if o.keep(c) {
+			if o.track(c) {
 				o.wg.Go(func() { o.serveTCP(c.(*net.TCPConn)) })
 			}
 		}
@@ -162,24 +162,24 @@ func (o *socketOwner) listenUDP(host string) (addr string, err error) {
 	if err != nil {
 		return "", err
 	}
-	o.keep(c)
+	o.track(c)
 	o.wg.Go(func() {
-		word, first := make([]byte, answerSize), make([]byte, askSize+mostUDP)
+		word, first := make([]byte, answerSize), make([]byte, requestSize+mostUDP)
 		n, from, err := c.ReadFromUDPAddrPort(first)
 		if err != nil {
 			return
 		}
-		r, err := newSpinReader(c, o.spin, askSize+mostUDP)
+		r, err := newSpinReader(c, o.spin, requestSize+mostUDP)
 		for d := first[:n]; err == nil; d, err = r.read() {
-			if len(d) < askSize {
+			if len(d) < requestSize {
 				continue
 			}
-			kind, place, ok := o.place(d)
+			kind, place, ok := o.decodeRequest(d)
 			if !ok {
 				continue
 			}
-			if kind == askPut || kind == askMessage {
-				copy(place, d[askSize:])
+			if kind == requestPut || kind == requestMessage {
+				copy(place, d[requestSize:])
 			}
 			if _, err := c.WriteToUDPAddrPort(o.answer(kind, place, word), from); err != nil {
 				return
@@ -211,24 +211,24 @@ func newSocketUser(ctx context.Context, network, addr string, spin time.Duration
 	return &socketUser{
 		conn:   c,
 		in:     in,
-		out:    make([]byte, askSize+joined),
+		out:    make([]byte, requestSize+joined),
 		joined: joined,
 	}, nil
 }
 
-// ask sends a request, with the bytes behind it, and reads the answer.
-func (u *socketUser) ask(kind askedKind, at int64, n int, bytes, answer []byte) (err error) {
-	if now := time.Now(); u.until.Sub(now) < lostAsk/2 { // setting it takes time that the carriers do not spend
-		u.until = now.Add(lostAsk)
+// roundTrip sends a request, with the bytes behind it, and reads the answer.
+func (u *socketUser) roundTrip(kind requestKind, at int64, n int, bytes, answer []byte) (err error) {
+	if now := time.Now(); u.until.Sub(now) < answerTimeout/2 { // setting it takes time that the carriers do not spend
+		u.until = now.Add(answerTimeout)
 		_ = u.conn.SetDeadline(u.until)
 	}
-	head := u.out[:askSize]
-	putAsk(head, kind, at, n)
+	head := u.out[:requestSize]
+	encodeRequest(head, kind, at, n)
 	if len(bytes) <= u.joined {
-		_, err = u.conn.Write(u.out[:askSize+copy(u.out[askSize:], bytes)])
+		_, err = u.conn.Write(u.out[:requestSize+copy(u.out[requestSize:], bytes)])
 	} else {
-		parts := net.Buffers{head, bytes}
-		_, err = parts.WriteTo(u.conn)
+		buffers := net.Buffers{head, bytes}
+		_, err = buffers.WriteTo(u.conn)
 	}
 	if err == nil {
 		_, err = io.ReadFull(u.in, answer)
@@ -255,19 +255,19 @@ func (s *socketMemory) close() {
 	s.owner.close()
 }
 
-// reach is the way to the memory.
-func (s *socketMemory) reach() *reached {
-	return &reached{
-		put: func(_ context.Context, lane int, at int64, b []byte) error {
-			return s.users[lane].ask(askPut, at, len(b), b, s.word[lane])
+// access is the way to the memory.
+func (s *socketMemory) access() *memoryAccess {
+	return &memoryAccess{
+		put: func(_ context.Context, worker int, at int64, b []byte) error {
+			return s.users[worker].roundTrip(requestPut, at, len(b), b, s.word[worker])
 		},
-		get: func(_ context.Context, lane int, at int64, b []byte) error {
-			return s.users[lane].ask(askGet, at, len(b), nil, b)
+		get: func(_ context.Context, worker int, at int64, b []byte) error {
+			return s.users[worker].roundTrip(requestGet, at, len(b), nil, b)
 		},
-		add: func(context.Context) error { return s.users[0].ask(askAdd, 0, 0, nil, s.word[0]) },
+		add: func(context.Context) error { return s.users[0].roundTrip(requestAdd, 0, 0, nil, s.word[0]) },
 		message: func(_ context.Context, b []byte) (time.Duration, error) {
 			began := time.Now()
-			if err := s.users[0].ask(askMessage, 0, len(b), b, s.word[0]); err != nil {
+			if err := s.users[0].roundTrip(requestMessage, 0, len(b), b, s.word[0]); err != nil {
 				return 0, err
 			}
 			return (<-s.owner.awake).Sub(began), nil // it is there before the answer
@@ -276,7 +276,7 @@ func (s *socketMemory) reach() *reached {
 }
 
 // besideSockets measures memory behind so many sockets.
-func besideSockets(ctx context.Context, c *MemoryConfig, mem []byte, network string, lanes int, into *MemoryBeside) (
+func besideSockets(ctx context.Context, c *MemoryConfig, mem []byte, network string, concurrency int, into *MemoryBeside) (
 	err error) {
 	s := &socketMemory{owner: newSocketOwner(mem, c.Spin)}
 	defer s.close()
@@ -288,7 +288,7 @@ func besideSockets(ctx context.Context, c *MemoryConfig, mem []byte, network str
 	if err != nil {
 		return err
 	}
-	for range lanes {
+	for range concurrency {
 		u, err := newSocketUser(ctx, network, addr, c.Spin, joined)
 		if err != nil {
 			return err
@@ -296,17 +296,17 @@ func besideSockets(ctx context.Context, c *MemoryConfig, mem []byte, network str
 		s.users, s.word = append(s.users, u), append(s.word, make([]byte, answerSize))
 	}
 	defer context.AfterFunc(ctx, s.hangUp)()
-	m := s.reach()
+	m := s.access()
 	if network == "udp" {
-		m.most = mostUDP
+		m.maxSize = mostUDP
 	} else {
-		m.lanes = lanes
+		m.concurrency = concurrency
 	}
 	return c.through(ctx, m, &into.Add, &into.Rows)
 }
 
 func besideTCP(ctx context.Context, c *MemoryConfig, mem []byte, into *MemoryBeside) error {
-	return besideSockets(ctx, c, mem, "tcp", c.Lanes, into)
+	return besideSockets(ctx, c, mem, "tcp", c.Concurrency, into)
 }
 
 func besideUDP(ctx context.Context, c *MemoryConfig, mem []byte, into *MemoryBeside) error {

@@ -18,9 +18,9 @@ import (
 // measureNamed takes a measurement in so long.
 type measureNamed func(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error)
 
-// named are measurements between nodes of one process that a sweep may name among its references. They are those of the
+// measurementsByName are measurements between nodes of one process that a sweep may name among its references. They are those of the
 // documents' own tests, with the settings that the documents' figures ask for.
-var named = map[string]measureNamed{
+var measurementsByName = map[string]measureNamed{
 	"integrity":      namedIntegrity,
 	"patterns":       namedPatterns,
 	"descriptors":    namedDescriptors,
@@ -38,14 +38,14 @@ var named = map[string]measureNamed{
 // namedTime is long enough for thousands of events, and short beside whole runs.
 const namedTime = 5 * time.Second
 
-// between is the measurement of a name, and how long it is to take: a time may stand behind the name ("decisions 5m").
-func between(name string) (measureNamed, time.Duration) {
-	if measure := named[name]; measure != nil {
+// lookupBetween is the measurement of a name, and how long it is to take: a time may stand behind the name ("decisions 5m").
+func lookupBetween(name string) (measureNamed, time.Duration) {
+	if measure := measurementsByName[name]; measure != nil {
 		return measure, namedTime
 	}
 	word, text := cutLast(name)
 	if d, err := time.ParseDuration(text); err == nil && d >= time.Second && d <= 24*time.Hour {
-		return named[word], d
+		return measurementsByName[word], d
 	}
 	return nil, 0
 }
@@ -59,15 +59,15 @@ func cutLast(text string) (before, word string) {
 	return text[:i], text[i+1:]
 }
 
-// Between says whether a name is that of a measurement between nodes of one process.
-func Between(name string) bool {
-	measure, _ := between(name)
+// IsBetweenNodes says whether a name is that of a measurement between nodes of one process.
+func IsBetweenNodes(name string) bool {
+	measure, _ := lookupBetween(name)
 	return measure != nil
 }
 
 // MeasureBetween takes such a measurement. What is found wrong with words or events is in the figures, and no error.
 func MeasureBetween(ctx context.Context, cfg NodesConfig, name string) (trial.Figures, error) {
-	measure, d := between(name)
+	measure, d := lookupBetween(name)
 	f, err := measure(ctx, cfg, d)
 	if err == nil {
 		err = ctx.Err()
@@ -75,7 +75,7 @@ func MeasureBetween(ctx context.Context, cfg NodesConfig, name string) (trial.Fi
 	return f, err
 }
 
-func namesBetween() []string { return slices.Sorted(maps.Keys(named)) }
+func namesBetween() []string { return slices.Sorted(maps.Keys(measurementsByName)) }
 
 // figuresOf are the numbers of a report, by the names that they have in its JSON.
 func figuresOf(report any) trial.Figures {
@@ -98,7 +98,7 @@ func namedIntegrity(ctx context.Context, c NodesConfig, d time.Duration) (trial.
 	f := figuresOf(r)
 	if r.Tries > 0 {
 		f["mismatched_ppm"] = float64(r.mismatched()) * 1e6 / float64(r.Tries)
-		f["missed_ppm"] = float64(r.missed()) * 1e6 / float64(r.Tries)
+		f["missed_ppm"] = float64(r.missedEvents()) * 1e6 / float64(r.Tries)
 	}
 	if r.Error != "" {
 		return nil, fmt.Errorf("bench: integrity: %s", r.Error)

@@ -25,8 +25,8 @@ func TestNamed(t *testing.T) {
 		"damaged body":   {"damaged", "counted"},
 		"write buffers":  {"most_outstanding", "stores", "joined"},
 	}
-	for name, measure := range cases.Of(t, named) {
-		f, err := measure(t.Context(), nodesOf(t, "quic"), 100*time.Millisecond)
+	for name, measure := range cases.Select(t, measurementsByName) {
+		f, err := measure(t.Context(), nodesTestConfig(t, "quic"), 100*time.Millisecond)
 		must.OK(t, err)
 		for _, figure := range has[name] {
 			if f[figure] <= 0 {
@@ -59,10 +59,10 @@ func TestBetween(t *testing.T) {
 		"5m":                 0,
 		"":                   0,
 	} {
-		if measure, d := between(name); (measure != nil) != (want > 0) || measure != nil && d != want {
+		if measure, d := lookupBetween(name); (measure != nil) != (want > 0) || measure != nil && d != want {
 			t.Errorf("%q: %v, %v", name, measure != nil, d)
 		}
-		if Between(name) != (want > 0) {
+		if IsBetweenNodes(name) != (want > 0) {
 			t.Errorf("%q", name)
 		}
 	}
@@ -102,7 +102,7 @@ func TestDamage(t *testing.T) {
 					at, bits = i, bits+1
 				}
 			}
-			if bits != 1 || (at < packetHeader) != (where == damageHeader) || !ofSession(is[:]) {
+			if bits != 1 || (at < packetHeader) != (where == damageHeader) || !isSessionPacket(is[:]) {
 				t.Fatalf("%s: %d bits, the last in byte %d", where, bits, at)
 			}
 		}

@@ -52,7 +52,7 @@ func (e *accountError) Error() string { return "accounts: " + e.What }
 // cell measures one carrier with writes of one size.
 func (n *near) cell(ctx context.Context, c transport.CarrierKind, size int) (res trial.Figures, err error) {
 	n.view++
-	a, err := ask(ctx, n.conn, request{Open: &openArgs{Carrier: c.Name, View: n.view}})
+	a, err := callFar(ctx, n.conn, request{Open: &openArgs{Carrier: c.Name, View: n.view}})
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (n *near) cell(ctx context.Context, c transport.CarrierKind, size int) (res
 		}
 		closeEnd = e.close()
 	}
-	_, closeFar := ask(ctx, n.conn, request{Close: &noArgs{}})
+	_, closeFar := callFar(ctx, n.conn, request{Close: &noArgs{}})
 	return res, errors.Join(err, closeEnd, closeFar)
 }
 
@@ -88,7 +88,7 @@ func (n *near) through(ctx context.Context, e *end, size int, res trial.Figures)
 		return err
 	}
 	// Pages are touched and windows grow before it counts.
-	if err := during(n.cfg.Duration/4, func(over *atomic.Bool) error { return e.bulk(ctx, l, over) }); err != nil {
+	if err := runFor(n.cfg.Duration/4, func(over *atomic.Bool) error { return e.bulk(ctx, l, over) }); err != nil {
 		return err
 	}
 	if err := n.goodput(ctx, e, l, res); err != nil {
@@ -99,7 +99,7 @@ func (n *near) through(ctx context.Context, e *end, size int, res trial.Figures)
 	}
 	if size <= smallWrite {
 		before, began := l.sent, time.Now()
-		if err := during(n.cfg.Duration/2, func(over *atomic.Bool) error { return e.bulkMany(ctx, l, over) }); err != nil {
+		if err := runFor(n.cfg.Duration/2, func(over *atomic.Bool) error { return e.bulkMany(ctx, l, over) }); err != nil {
 			return err
 		}
 		res["pieces_per_s"] = float64(l.sent-before) / time.Since(began).Seconds()
@@ -118,7 +118,7 @@ func (n *near) through(ctx context.Context, e *end, size int, res trial.Figures)
 
 // singles measures writes one at a time.
 func (n *near) singles(ctx context.Context, e *end, l *load, answered bool, figure string, res trial.Figures) error {
-	return during(n.cfg.Duration/4, func(over *atomic.Bool) error {
+	return runFor(n.cfg.Duration/4, func(over *atomic.Bool) error {
 		h, err := e.singles(ctx, l, answered, over)
 		if err == nil {
 			putTimes(res, figure, h)
@@ -127,8 +127,8 @@ func (n *near) singles(ctx context.Context, e *end, l *load, answered bool, figu
 	})
 }
 
-// during gives work a flag that turns when the time is over.
-func during(d time.Duration, work func(over *atomic.Bool) error) error {
+// runFor gives work a flag that turns when the time is over.
+func runFor(d time.Duration, work func(over *atomic.Bool) error) error {
 	var over atomic.Bool
 	defer time.AfterFunc(d, func() { over.Store(true) }).Stop()
 	return work(&over)
@@ -137,7 +137,7 @@ func during(d time.Duration, work func(over *atomic.Bool) error) error {
 // grant asks for windows of one size, as many as the memory holds.
 func (n *near) grant(ctx context.Context, size int, answered bool) (*load, error) {
 	windows := min(maxWindows, int(n.cfg.Memory)/size)
-	a, err := ask(ctx, n.conn, request{Grant: &grantArgs{Size: size, Windows: windows, Answer: answered}})
+	a, err := callFar(ctx, n.conn, request{Grant: &grantArgs{Size: size, Windows: windows, Answer: answered}})
 	if err != nil {
 		return nil, err
 	}
@@ -154,15 +154,15 @@ func (n *near) grant(ctx context.Context, size int, answered bool) (*load, error
 
 // goodput is the measurement of throughput.
 func (n *near) goodput(ctx context.Context, e *end, l *load, res trial.Figures) error {
-	if _, err := ask(ctx, n.conn, request{Mark: &noArgs{}}); err != nil {
+	if _, err := callFar(ctx, n.conn, request{Mark: &noArgs{}}); err != nil {
 		return err
 	}
 	before, sent, cpu, began := e.endpoint.Stats(), l.sent, cpuTime(), time.Now()
-	if err := during(n.cfg.Duration, func(over *atomic.Bool) error { return e.bulk(ctx, l, over) }); err != nil {
+	if err := runFor(n.cfg.Duration, func(over *atomic.Bool) error { return e.bulk(ctx, l, over) }); err != nil {
 		return err
 	}
 	took, used, after := time.Since(began), cpuTime()-cpu, e.endpoint.Stats()
-	a, err := ask(ctx, n.conn, request{Stop: &stopArgs{Writes: l.sent, Bytes: l.sent * uint64(l.size)}})
+	a, err := callFar(ctx, n.conn, request{Stop: &stopArgs{Writes: l.sent, Bytes: l.sent * uint64(l.size)}})
 	if err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func (n *near) goodput(ctx context.Context, e *end, l *load, res trial.Figures) 
 
 // verify closes the accounts: all that was sent is in place, once, and is what was sent last.
 func (n *near) verify(ctx context.Context, l *load, res trial.Figures) error {
-	a, err := ask(ctx, n.conn, request{Stop: &stopArgs{Writes: l.sent, Bytes: l.sent * uint64(l.size)}})
+	a, err := callFar(ctx, n.conn, request{Stop: &stopArgs{Writes: l.sent, Bytes: l.sent * uint64(l.size)}})
 	if err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func (n *near) verify(ctx context.Context, l *load, res trial.Figures) error {
 			"%d writes of %d bytes were sent, %d placements of %d bytes are here, %d were refused",
 			l.sent, sent, a.Writes, a.Bytes, a.Refused)}
 	}
-	if a, err = ask(ctx, n.conn, request{Check: &noArgs{}}); err != nil {
+	if a, err = callFar(ctx, n.conn, request{Check: &noArgs{}}); err != nil {
 		return err
 	}
 	return l.check(a.Sums)
@@ -228,15 +228,15 @@ func (n *near) reference(ctx context.Context, name string) (trial.Figures, error
 	if r.far == nil {
 		return r.near(ctx, n, "")
 	}
-	a, err := ask(ctx, n.conn, request{Begin: &beginArgs{Reference: name}})
+	a, err := callFar(ctx, n.conn, request{Begin: &beginArgs{Reference: name}})
 	if err != nil {
 		return nil, err
 	}
-	if _, err := ask(ctx, n.conn, request{Mark: &noArgs{}}); err != nil {
+	if _, err := callFar(ctx, n.conn, request{Mark: &noArgs{}}); err != nil {
 		return nil, err
 	}
 	res, err := r.near(ctx, n, a.Addr)
-	_, other := ask(ctx, n.conn, request{Close: &noArgs{}})
+	_, other := callFar(ctx, n.conn, request{Close: &noArgs{}})
 	return res, errors.Join(err, other)
 }
 

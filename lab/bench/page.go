@@ -17,7 +17,7 @@ func (r *Report) WritePage(w io.Writer) error { return r.page().Write(w) }
 
 func (r *Report) page() *page.Page {
 	p := &page.Page{Kind: "Ringlet bench", Name: "Carriers and references", Lead: r.lead() + ". Began " + r.Started + "."}
-	drawn := page.Part{
+	drawn := page.Section{
 		ID:    "drawn",
 		Title: "The comparison",
 		Note: "Medians of the rounds; whiskers reach from the least to the most. Hatched: published by others, on other " +
@@ -26,9 +26,9 @@ func (r *Report) page() *page.Page {
 	if len(r.Side) > 0 {
 		drawn.Figures = append([]page.Figure{r.throughput()}, r.shares()...)
 	}
-	p.Parts = append(p.Parts, drawn)
+	p.Sections = append(p.Sections, drawn)
 	if len(r.Carriers) > 0 {
-		p.Parts = append(p.Parts, page.Part{
+		p.Sections = append(p.Sections, page.Section{
 			ID:      "sizes",
 			Title:   "Over the size of a write",
 			Note:    "Medians of the rounds; whiskers reach from the least to the most.",
@@ -38,22 +38,22 @@ func (r *Report) page() *page.Page {
 	for _, l := range r.listings() {
 		if len(l.rows) > 0 {
 			title, note, _ := strings.Cut(l.title, ": ")
-			p.Parts = append(p.Parts,
-				page.Part{
+			p.Sections = append(p.Sections,
+				page.Section{
 					ID:    l.id,
 					Title: title,
 					Note:  note,
-					Table: page.Text(l.head, l.rows, l.words...),
+					Table: page.TextTable(l.head, l.rows, l.words...),
 				})
 		}
 	}
 	for _, n := range r.notes() {
 		if len(n.lines) > 0 {
-			p.Parts = append(p.Parts, page.Part{ID: n.id, Title: n.title, Text: strings.Join(n.lines, "\n")})
+			p.Sections = append(p.Sections, page.Section{ID: n.id, Title: n.title, Text: strings.Join(n.lines, "\n")})
 		}
 	}
 	started, _ := time.Parse(time.RFC3339, r.Started) // it is ours
-	p.Parts = append(p.Parts, page.Part{
+	p.Sections = append(p.Sections, page.Section{
 		ID:    "machine",
 		Title: "Machine",
 		Note:  "What makes it again is the command.",

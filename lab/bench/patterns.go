@@ -172,7 +172,7 @@ func Patterns(ctx context.Context, cfg PatternsConfig) (*PatternsReport, error) 
 
 // measure runs one pattern with one size.
 func (c *PatternsConfig) measure(ctx context.Context, p *pattern, size int, view uint64) (row PatternRow, err error) {
-	batch := min(laneBatch, max(1, maxPattern/size))
+	batch := min(flowBatch, max(1, maxPattern/size))
 	if p.answered {
 		batch = 1
 	}
@@ -180,7 +180,7 @@ func (c *PatternsConfig) measure(ctx context.Context, p *pattern, size int, view
 	if p.answered {
 		pairs = map[int][]int{0: {1}, 1: {0}}
 	}
-	all, err := openStations(ctx, c.meeting(view, p.nodes()), pairs, size, batch)
+	all, err := openStations(ctx, c.stationsConfig(view, p.nodes()), pairs, size, batch)
 	defer func() { err = errors.Join(err, closeStations(all)) }()
 	if err != nil {
 		return row, err
@@ -193,7 +193,7 @@ func (c *PatternsConfig) measure(ctx context.Context, p *pattern, size int, view
 		Document: p.Document,
 	}
 	began := time.Now()
-	err = during(c.Duration, func(over *atomic.Bool) error { return c.traffic(ctx, p, all, over) })
+	err = runFor(c.Duration, func(over *atomic.Bool) error { return c.traffic(ctx, p, all, over) })
 	row.sum(all, time.Since(began))
 	if err != nil && ctx.Err() == nil { // a link that broke is a result, with all that came before
 		row.Error, err = err.Error(), nil
@@ -216,27 +216,27 @@ func (c *PatternsConfig) traffic(ctx context.Context, p *pattern, all []*station
 	for from, to := range p.pairs {
 		s := all[from]
 		g.Go(func() error {
-			left := writes
-			for turn := 0; left > 0 && !over.Load() && ctx.Err() == nil; turn++ {
+			remaining := writes
+			for turn := 0; remaining > 0 && !over.Load() && ctx.Err() == nil; turn++ {
 				l := s.out[to[turn%len(to)]]
-				n, err := s.send(ctx, l, int(min(left, laneBatch)))
+				n, err := s.send(ctx, l, int(min(remaining, flowBatch)))
 				if err != nil {
 					return err
 				}
-				left -= uint64(n)
+				remaining -= uint64(n)
 			}
 			return s.await(ctx, s.idle)
 		})
 	}
 	err := g.Wait()
-	settle(all)
+	awaitReceived(all)
 	return err
 }
 
 // pingPong writes, and waits for the write that comes back. The time in the lane's histogram is of the whole trip.
 func pingPong(ctx context.Context, all []*station, writes uint64, over *atomic.Bool) error {
 	ping, pong := all[0].out[1], all[1].out[0]
-	ping.trips, pong.trips = newTimes(), newTimes() // the answers' own times are in those of the pings
+	ping.roundTrips, pong.roundTrips = newTimes(), newTimes() // the answers' own times are in those of the pings
 	g, ctx := errgroup.WithContext(ctx)
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -263,22 +263,22 @@ func pingPong(ctx context.Context, all []*station, writes uint64, over *atomic.B
 			if err := all[0].await(ctx, func() bool { return pong.checked.Load() >= n }); err != nil {
 				return err
 			}
-			_ = ping.trips.RecordValue(int64(time.Since(began)))
+			_ = ping.roundTrips.RecordValue(int64(time.Since(began)))
 		}
 		err := all[0].await(ctx, all[0].idle)
 		end(errEnough)
 		return err
 	})
 	err := g.Wait()
-	settle(all)
+	awaitReceived(all)
 	return err
 }
 
 // errEnough ends the far side of a ping-pong.
 var errEnough = errors.New("enough")
 
-// settle waits until what was sent has been seen by its receiver's handler. What has not in time counts as lost.
-func settle(all []*station) {
+// awaitReceived waits until what was sent has been seen by its receiver's handler. What has not in time counts as lost.
+func awaitReceived(all []*station) {
 	for until := time.Now().Add(placeTime); time.Now().Before(until); time.Sleep(50 * time.Microsecond) {
 		waits := false
 		for _, s := range all {

@@ -21,11 +21,11 @@ func TestWords(t *testing.T) {
 		source := rapid.IntRange(0, 254).Draw(t, "source")
 		seq := rapid.Uint64Range(0, wordSequence).Draw(t, "sequence")
 		index := rapid.IntRange(0, 1<<16-1).Draw(t, "index")
-		if s, q, i := meaning(word(source, seq, index)); s != source || q != seq || i != index {
+		if s, q, i := decodeWord(word(source, seq, index)); s != source || q != seq || i != index {
 			t.Fatalf("the word %d, %d, %d is read as %d, %d, %d", source, seq, index, s, q, i)
 		}
 	})
-	if source, _, _ := meaning(0); source != -1 {
+	if source, _, _ := decodeWord(0); source != -1 {
 		t.Errorf("memory that nobody wrote is of source %d", source)
 	}
 }
@@ -34,14 +34,14 @@ func TestWords(t *testing.T) {
 func TestWrongWords(t *testing.T) {
 	b := make([]byte, 128)
 	fill(b, 2, 7)
-	if n := wrong(b, 2, 7); n != 0 {
+	if n := countWrong(b, 2, 7); n != 0 {
 		t.Fatalf("%d words are wrong", n)
 	}
-	if wrong(b, 2, 8) != 16 || wrong(b, 1, 7) != 16 {
+	if countWrong(b, 2, 8) != 16 || countWrong(b, 1, 7) != 16 {
 		t.Error("words of another write are taken for this one's")
 	}
 	b[77] ^= 4
-	if n := wrong(b, 2, 7); n != 1 {
+	if n := countWrong(b, 2, 7); n != 1 {
 		t.Errorf("a damaged bit makes %d words wrong", n)
 	}
 }
@@ -49,13 +49,13 @@ func TestWrongWords(t *testing.T) {
 // TestCheck: what a receiver finds wrong is counted, and said once; it is not lost.
 func TestCheck(t *testing.T) {
 	mem := make([]byte, 4*32)
-	l := newLane(1, 0, 32, 1, mem)
-	for w := range l.turns {
+	l := newFlow(1, 0, 32, 1, mem)
+	for w := range l.windowWrites {
 		l.refs = append(l.refs, shmem.Ref{Window: uint32(w), Gen: 1})
 		fill(mem[w*32:], 1, uint64(w))
 	}
 	l.credited = 100 // none is given here
-	s := &station{end: &end{}, in: []*lane{nil, l}}
+	s := &station{end: &end{}, in: []*flow{nil, l}}
 	place := func(w uint64, length uint32) {
 		s.Placed(1, transport.Placement{Ref: l.refs[w], Length: length, Imm: w})
 	}
@@ -78,8 +78,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// nodesOf is what all measurements between nodes of this process need.
-func nodesOf(t *testing.T, carrier string) NodesConfig {
+// nodesTestConfig is what all measurements between nodes of this process need.
+func nodesTestConfig(t *testing.T, carrier string) NodesConfig {
 	t.Helper()
 	return NodesConfig{
 		Version:  "test",
@@ -89,11 +89,11 @@ func nodesOf(t *testing.T, carrier string) NodesConfig {
 	}
 }
 
-// few measures with tiny numbers.
-func few(t *testing.T, carrier string) PatternsConfig {
+// fewPatternsConfig measures with tiny numbers.
+func fewPatternsConfig(t *testing.T, carrier string) PatternsConfig {
 	t.Helper()
 	return PatternsConfig{
-		NodesConfig: nodesOf(t, carrier),
+		NodesConfig: nodesTestConfig(t, carrier),
 		Sizes:       []config.Bytes{24, 4 << 10},
 		Words:       3000,
 		Duration:    time.Second,
@@ -103,7 +103,7 @@ func few(t *testing.T, carrier string) PatternsConfig {
 // TestPatterns: all that is sent arrives and is right, over each carrier.
 func TestPatterns(t *testing.T) {
 	for _, carrier := range carrierNames() {
-		r, err := Patterns(t.Context(), few(t, carrier))
+		r, err := Patterns(t.Context(), fewPatternsConfig(t, carrier))
 		if err != nil || r.Interrupted || len(r.Rows) != 2*len(patterns) || r.Wrong() != 0 {
 			t.Fatalf("%s: %v: %+v", carrier, err, r)
 		}
@@ -128,7 +128,7 @@ func TestPatterns(t *testing.T) {
 // TestPatternsInterrupted: an interruption ends in good order, with the rows so far.
 func TestPatternsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	cfg := few(t, "quic")
+	cfg := fewPatternsConfig(t, "quic")
 	cfg.Words, cfg.Duration = 0, 24*time.Hour
 	cfg.Progress = func(string, int, int) { time.AfterFunc(50*time.Millisecond, cancel) }
 	if r, err := Patterns(ctx, cfg); err != nil || !r.Interrupted {
@@ -145,7 +145,7 @@ func TestPatternsRefused(t *testing.T) {
 		"duration": func(c *PatternsConfig) { c.Duration = 0 },
 		"spin":     func(c *PatternsConfig) { c.Spin = -1 },
 	} {
-		cfg := few(t, "quic")
+		cfg := fewPatternsConfig(t, "quic")
 		change(&cfg)
 		_, err := Patterns(t.Context(), cfg)
 		var refused *UsageError

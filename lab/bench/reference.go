@@ -33,8 +33,8 @@ const (
 	quietMost = 2 * time.Second       // for which things on their way are waited
 )
 
-// jobPatience is for the near process to connect; the tests stretch it.
-var jobPatience = 10 * time.Second
+// jobTimeout is for the near process to connect; the tests stretch it.
+var jobTimeout = 10 * time.Second
 
 // reference is a row of the table of references.
 type reference struct {
@@ -94,7 +94,7 @@ func nothingSent(uint64) (answer, error) { return answer{}, nil }
 
 // rate makes the figures of bytes that were sent, of which the far end says what arrived.
 func (n *near) rate(ctx context.Context, sent uint64, took, used time.Duration) (trial.Figures, error) {
-	a, err := ask(ctx, n.conn, request{End: &endArgs{Bytes: sent}})
+	a, err := callFar(ctx, n.conn, request{End: &endArgs{Bytes: sent}})
 	if err != nil {
 		return nil, err
 	}
@@ -106,8 +106,8 @@ func (n *near) rate(ctx context.Context, sent uint64, took, used time.Duration) 
 	}, nil
 }
 
-// working is a job with a goroutine, which ends when the socket is closed.
-func working(at net.Addr, hangUp func() error, end func(uint64) (answer, error), work func()) *job {
+// startJob is a job with a goroutine, which ends when the socket is closed.
+func startJob(at net.Addr, hangUp func() error, end func(uint64) (answer, error), work func()) *job {
 	var wg sync.WaitGroup
 	wg.Go(work)
 	return &job{at.String(), end, func() error {
@@ -121,7 +121,7 @@ func working(at net.Addr, hangUp func() error, end func(uint64) (answer, error),
 func (n *near) flood(ctx context.Context, piece int, send func([]byte) (int, error)) (
 	sent uint64, took, used time.Duration, err error) {
 	cpu, began := cpuTime(), time.Now()
-	err = during(n.cfg.Duration, func(over *atomic.Bool) error {
+	err = runFor(n.cfg.Duration, func(over *atomic.Bool) error {
 		for at := 0; (at == 0 || !over.Load()) && ctx.Err() == nil; at += piece {
 			if at+piece > len(n.source) {
 				at = 0
@@ -136,16 +136,16 @@ func (n *near) flood(ctx context.Context, piece int, send func([]byte) (int, err
 	return sent, time.Since(began), cpuTime() - cpu, errors.Join(ctx.Err(), err)
 }
 
-// counted is a count of bytes by a goroutine that receives.
-type counted struct{ atomic.Uint64 }
+// byteCounter is a count of bytes by a goroutine that receives.
+type byteCounter struct{ atomic.Uint64 }
 
 // arrived counts what came of what was sent, where some may be lost.
-func (c *counted) arrived(sent uint64) (answer, error) {
-	return answer{Bytes: c.settle(sent, quietTime)}, nil
+func (c *byteCounter) arrived(sent uint64) (answer, error) {
+	return answer{Bytes: c.awaitCount(sent, quietTime)}, nil
 }
 
-// settle waits until all that was sent is counted, or nothing more comes for a while.
-func (c *counted) settle(sent uint64, quiet time.Duration) uint64 {
+// awaitCount waits until all that was sent is counted, or nothing more comes for a while.
+func (c *byteCounter) awaitCount(sent uint64, quiet time.Duration) uint64 {
 	last, since := c.Load(), time.Now()
 	for until := time.Now().Add(quietMost); time.Now().Before(until) &&
 		c.Load() < sent; time.Sleep(time.Millisecond) {

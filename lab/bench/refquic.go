@@ -47,13 +47,13 @@ func startQUICSink(f *far) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, stop := context.WithTimeout(context.Background(), jobPatience)
-	var got counted
+	ctx, stop := context.WithTimeout(context.Background(), jobTimeout)
+	var got byteCounter
 	hangUp := func() error { stop(); return n.Close() }
-	return working(n.Addr(), hangUp, got.arrived, func() { receive(ctx, n, &got) }), nil
+	return startJob(n.Addr(), hangUp, got.arrived, func() { receive(ctx, n, &got) }), nil
 }
 
-func receive(ctx context.Context, network *quic.Network, got *counted) {
+func receive(ctx context.Context, network *quic.Network, got *byteCounter) {
 	in, err := network.Accept(ctx)
 	if err != nil {
 		return

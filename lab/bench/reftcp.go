@@ -20,22 +20,22 @@ func startTCPSink(host string, mem []byte) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = l.(*net.TCPListener).SetDeadline(time.Now().Add(jobPatience))
-	var got counted
+	_ = l.(*net.TCPListener).SetDeadline(time.Now().Add(jobTimeout))
+	var got byteCounter
 	end := func(sent uint64) (answer, error) {
-		if n := got.settle(sent, quietMost); n != sent {
+		if n := got.awaitCount(sent, quietMost); n != sent {
 			return answer{}, fmt.Errorf("TCP: %d of %d bytes arrived", n, sent)
 		}
 		return answer{Bytes: sent}, nil
 	}
-	return working(l.Addr(), l.Close, end, func() {
+	return startJob(l.Addr(), l.Close, end, func() {
 		c, err := l.Accept()
 		if err != nil {
 			return
 		}
 		defer func() { _ = c.Close() }()
 		for at := 0; ; {
-			_ = c.SetReadDeadline(time.Now().Add(jobPatience))
+			_ = c.SetReadDeadline(time.Now().Add(jobTimeout))
 			n, err := c.Read(mem[at:min(at+blockSize, len(mem))])
 			if err != nil {
 				return

@@ -109,8 +109,8 @@ func startUDPSink(f *far) (*job, error) {
 	}
 	// else one by one
 	_ = r.raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_GRO, 1) })
-	var got counted
-	return working(c.LocalAddr(), c.Close, got.arrived, func() {
+	var got byteCounter
+	return startJob(c.LocalAddr(), c.Close, got.arrived, func() {
 		for {
 			b, err := r.read()
 			if errors.Is(err, net.ErrClosed) {
@@ -181,12 +181,12 @@ func startEcho(spinning bool) func(f *far) (*job, error) {
 		if spinning {
 			spin = f.spin()
 		}
-		return working(c.LocalAddr(), c.Close, nothingSent, func() { echo(c, spin) }), nil
+		return startJob(c.LocalAddr(), c.Close, nothingSent, func() { echo(c, spin) }), nil
 	}
 }
 
 func echo(c *net.UDPConn, spin time.Duration) {
-	_ = c.SetReadDeadline(time.Now().Add(jobPatience))
+	_ = c.SetReadDeadline(time.Now().Add(jobTimeout))
 	first := make([]byte, tripSize)
 	n, from, err := c.ReadFromUDPAddrPort(first)
 	if err != nil {

@@ -112,7 +112,7 @@ func (r *Report) carrierRows(cfg *Config, rounds trial.Rounds) {
 	for _, c := range transport.Kinds {
 		for _, size := range slices.Sorted(slices.Values(cfg.Sizes)) {
 			thing := linkName(c.Name, int(size))
-			if !slices.Contains(cfg.Carriers, c.Name) || !rounds.Has(thing) {
+			if !slices.Contains(cfg.Carriers, c.Name) || !rounds.Measured(thing) {
 				continue
 			}
 			row := CarrierRow{
@@ -134,7 +134,7 @@ func (r *Report) carrierRows(cfg *Config, rounds trial.Rounds) {
 func (r *Report) referenceRows(rounds trial.Rounds) {
 	r.References = []ReferenceRow{}
 	for i := range references {
-		if name := references[i].name; rounds.Has(name) {
+		if name := references[i].name; rounds.Measured(name) {
 			row := ReferenceRow{Name: name, What: references[i].what}
 			rounds.Fill(name, &row)
 			r.References = append(r.References, row)
@@ -145,14 +145,14 @@ func (r *Report) referenceRows(rounds trial.Rounds) {
 // runRows compares a run with the other run that a bound compares it with, if one does.
 func (r *Report) runRows(cells []*sweep.Cell, rounds trial.Rounds) {
 	for _, c := range cells {
-		if !rounds.Has(c.ID) {
+		if !rounds.Measured(c.ID) {
 			continue
 		}
 		row := RunRow{Name: runName(c), What: c.Says, Args: c.Args}
 		rounds.Fill(c.ID, &row)
 		for _, b := range table().Bounds {
 			for _, base := range cells {
-				if b.Of == c.ID && slices.Contains(b.Over, base.ID) {
+				if b.Thing == c.ID && slices.Contains(b.Over, base.ID) {
 					if row.Ratio = rounds.Ratio(c.ID, b.Figure, base.ID); row.Ratio != nil {
 						row.Ratio.To = runName(base)
 					}

@@ -115,7 +115,7 @@ func TestReportAsPage(t *testing.T) {
 	if err := r.WritePage(&b); err != nil || !strings.Contains(b.String(), "<h1>Carriers and references</h1>") {
 		t.Fatal(err)
 	}
-	for _, part := range r.page().Parts {
+	for _, part := range r.page().Sections {
 		fmt.Fprintf(&out, "\n# %s: %s\n", part.Title, part.Note)
 		for _, f := range part.Figures {
 			fmt.Fprintf(&out, "%s: %s\n", f.Title, f.Y.Label)

@@ -60,7 +60,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 		Cores:     runtime.NumCPU(),
 		Memory:    int64(cfg.Memory),
 		Command:   cfg.Command,
-		Machine:   page.This(cfg.Version),
+		Machine:   page.ThisMachine(cfg.Version),
 		LeftOut:   s.report.LeftOut,
 		Limits:    s.limits,
 	}
@@ -76,7 +76,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 
 // Measure takes one raw measurement, by the name that it has in reports: a reference, or a carrier and a size.
 func Measure(ctx context.Context, cfg Config, name string) (trial.Figures, error) {
-	if err := Known(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return nil, err
 	}
 	cfg.IPerf, cfg.MPI = name == refIPerf, name == refMPIShm || name == refMPITCP
@@ -113,9 +113,9 @@ func linkOf(name string) (c transport.CarrierKind, size config.Bytes, ok bool) {
 	return c, size, known && err == nil
 }
 
-// Known says what is wrong with the name of a raw measurement.
-func Known(name string) error {
-	if _, _, ok := linkOf(name); ok || referenceOf(name) != nil || Between(name) {
+// CheckName says what is wrong with the name of a raw measurement.
+func CheckName(name string) error {
+	if _, _, ok := linkOf(name); ok || referenceOf(name) != nil || IsBetweenNodes(name) {
 		return nil
 	}
 	names := namesBetween()
@@ -137,7 +137,7 @@ func begin(ctx context.Context, cfg *Config) (*session, func(), error) {
 		return nil, nil, err
 	}
 	s := &session{near: near{cfg: *cfg, conn: conn, source: newSource(cfg)}, failed: map[string]bool{}}
-	if err = errors.Join(s.meet(ctx), ctx.Err()); err == nil {
+	if err = errors.Join(s.connectFar(ctx), ctx.Err()); err == nil {
 		err = s.prepare(ctx)
 	}
 	return s, func() {
@@ -147,11 +147,11 @@ func begin(ctx context.Context, cfg *Config) (*session, func(), error) {
 	}, err
 }
 
-// meet begins the session with the far process.
-func (s *session) meet(ctx context.Context) error {
+// connectFar begins the session with the far process.
+func (s *session) connectFar(ctx context.Context) error {
 	here := hostlimits.Read(s.cfg.Host) // before the memory is taken
 	s.mtu = here.MTU
-	a, err := ask(ctx, s.conn, request{Hello: &helloArgs{
+	a, err := callFar(ctx, s.conn, request{Hello: &helloArgs{
 		Protocol: protocol,
 		Memory:   int64(s.cfg.Memory),
 		SpinNs:   s.cfg.Spin.Nanoseconds(),

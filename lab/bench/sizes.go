@@ -43,28 +43,28 @@ func namedSizes(ctx context.Context, _ NodesConfig, d time.Duration) (trial.Figu
 	if err != nil {
 		return nil, err
 	}
-	realistic.tell(f, "realistic.", 133, 128e3)
-	constant.tell(f, "constant.", 160, 154e3)
+	realistic.addFigures(f, "realistic.", 133, 128e3)
+	constant.addFigures(f, "constant.", 160, 154e3)
 	for _, g := range documentGroups {
-		f["realistic."+g.name+"_share"] = realistic.of[g.of] / realistic.bytes
-		f["realistic."+g.name+"_off"] = math.Abs(realistic.of[g.of]/realistic.bytes - g.share)
+		f["realistic."+g.name+"_share"] = realistic.bytesByType[g.of] / realistic.bytes
+		f["realistic."+g.name+"_off"] = math.Abs(realistic.bytesByType[g.of]/realistic.bytes - g.share)
 	}
 	return f, nil
 }
 
-// sums are what was read of fragments.
-type sums struct {
+// fragmentSums are what was read of fragments.
+type fragmentSums struct {
 	events, fragments, bytes float64
-	of                       map[event.BankType]float64 // bytes
+	bytesByType              map[event.BankType]float64 // bytes
 }
 
 // readSizes makes MFPs of all sources for so long, at least one of each, and adds up what their headers say.
-func readSizes(ctx context.Context, c generated.Config, d time.Duration) (s sums, err error) {
+func readSizes(ctx context.Context, c generated.Config, d time.Duration) (s fragmentSums, err error) {
 	made, err := generated.New(c)
 	if err != nil {
 		return s, err
 	}
-	s.of = map[event.BankType]float64{}
+	s.bytesByType = map[event.BankType]float64{}
 	var b []byte
 	for began := time.Now(); s.events == 0 || time.Since(began) < d && ctx.Err() == nil; s.events += sizesEvents {
 		for source := range uint16(c.Sources) {
@@ -83,15 +83,15 @@ func readSizes(ctx context.Context, c generated.Config, d time.Duration) (s sums
 				size := float64(p.FragmentSize(i))
 				s.fragments++
 				s.bytes += size
-				s.of[p.FragmentType(i)] += size
+				s.bytesByType[p.FragmentType(i)] += size
 			}
 		}
 	}
 	return s, nil
 }
 
-// tell gives the means, and how far they are from the document's.
-func (s *sums) tell(f trial.Figures, prefix string, fragment, event float64) {
+// addFigures gives the means, and how far they are from the document's.
+func (s *fragmentSums) addFigures(f trial.Figures, prefix string, fragment, event float64) {
 	f[prefix+"events"] = s.events
 	f[prefix+"fragment_b"] = s.bytes / s.fragments
 	f[prefix+"fragment_off_b"] = math.Abs(s.bytes/s.fragments - fragment)

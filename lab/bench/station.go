@@ -27,8 +27,8 @@ import (
 
 const (
 	maxSlots  = 64 // batches under way from one sender to one receiver, where a write travels alone
-	laneSlots = 8  // the same of whole batches
-	laneBatch = 64 // writes of a batch
+	flowSlots = 8  // the same of whole batches
+	flowBatch = 64 // writes of a batch
 )
 
 // slotsOf says how many batches may be under way.
@@ -36,11 +36,11 @@ func slotsOf(batch int) int {
 	if batch == 1 {
 		return maxSlots
 	}
-	return laneSlots
+	return flowSlots
 }
 
-// lane is what one station writes to another, or to itself.
-type lane struct {
+// flow is what one station writes to another, or to itself.
+type flow struct {
 	// immutable
 	from, to int
 	size     int // bytes of a write
@@ -51,25 +51,25 @@ type lane struct {
 	credited int    // the receiver gives credit when so many writes more are checked
 
 	// owned by the sender
-	next    uint64 // sequence of the next write
-	batches uint64 // sent
-	want    int    // writes of the next batch
-	data    []byte // of each batch that may be under way
-	pieces  [maxSlots][]link.Piece
-	began   [maxSlots]time.Time
+	next      uint64 // sequence of the next write
+	batches   uint64 // sent
+	nextBatch int    // writes of the next batch
+	data      []byte // of each batch that may be under way
+	pieces    [maxSlots][]link.Piece
+	began     [maxSlots]time.Time
 
 	// atomic
 	busy   [maxSlots]atomic.Bool
 	credit atomic.Uint64 // the sender's: writes that the receiver has checked, in sequence
 
-	mu    sync.Mutex
-	took  *hdr.Histogram // guarded by mu: from the call to the outcome; the last may come while a report is written
-	trips *hdr.Histogram // the sender's: there and back, where the receiver answers; nil elsewhere
+	mu         sync.Mutex
+	took       *hdr.Histogram // guarded by mu: from the call to the outcome; the last may come while a report is written
+	roundTrips *hdr.Histogram // the sender's: there and back, where the receiver answers; nil elsewhere
 
 	// owned by the receiver's handler
-	turns  []uint64 // of each window: writes that have come
-	prefix uint64   // writes that have come, in sequence
-	told   uint64
+	windowWrites   []uint64 // of each window: writes that have come
+	prefix         uint64   // writes that have come, in sequence
+	creditReported uint64
 
 	// atomic, of the receiver
 	checked    atomic.Uint64 // writes
@@ -78,39 +78,39 @@ type lane struct {
 	firstWrong atomic.Pointer[string]
 }
 
-// newLane makes one; the receiver grants its windows.
-func newLane(from, to, size, batch int, mem []byte) *lane {
+// newFlow makes one; the receiver grants its windows.
+func newFlow(from, to, size, batch int, mem []byte) *flow {
 	windows := len(mem) / size
-	return &lane{
-		from:     from,
-		to:       to,
-		size:     size,
-		batch:    batch,
-		slots:    slotsOf(batch),
-		mem:      mem,
-		data:     make([]byte, laneMemory(size, batch)),
-		turns:    make([]uint64, windows),
-		credited: max(1, windows/4),
-		took:     newTimes(),
+	return &flow{
+		from:         from,
+		to:           to,
+		size:         size,
+		batch:        batch,
+		slots:        slotsOf(batch),
+		mem:          mem,
+		data:         make([]byte, flowMemory(size, batch)),
+		windowWrites: make([]uint64, windows),
+		credited:     max(1, windows/4),
+		took:         newTimes(),
 	}
 }
 
-// laneMemory is how much a lane needs.
-func laneMemory(size, batch int) int { return size * batch * slotsOf(batch) }
+// flowMemory is how much a lane needs.
+func flowMemory(size, batch int) int { return size * batch * slotsOf(batch) }
 
 // station is one node.
 type station struct {
 	*end
-	segment *shmem.Segment
-	out, in []*lane        // by rank; nil: nothing goes there, comes from there
-	rung    func()         // told of a signal; nil: nobody
-	arrived func(rank int) // told when a write is seen; nil: nobody
-	polled  bool           // who looks at the memory is somebody else: nothing is checked, and no credit given
+	segment  *shmem.Segment
+	out, in  []*flow        // by rank; nil: nothing goes there, comes from there
+	onSignal func()         // told of a signal; nil: nobody
+	onWrite  func(rank int) // told when a write is seen; nil: nobody
+	polled   bool           // who looks at the memory is somebody else: nothing is checked, and no credit given
 }
 
 // grant gives the sender of a lane its windows.
-func (s *station) grant(l *lane, seg shmem.SegmentID, at int) error {
-	for w := range l.turns {
+func (s *station) grant(l *flow, seg shmem.SegmentID, at int) error {
+	for w := range l.windowWrites {
 		r, err := s.table.Grant(shmem.Peer(l.from), seg, at+w*l.size, l.size, shmem.AccessNwrite)
 		if err != nil {
 			return err
@@ -122,11 +122,11 @@ func (s *station) grant(l *lane, seg shmem.SegmentID, at int) error {
 
 // Placed checks a write.
 func (s *station) Placed(peer int, p transport.Placement) {
-	if s.arrived != nil {
-		s.arrived(s.rank)
+	if s.onWrite != nil {
+		s.onWrite(s.rank)
 	}
 	s.check(peer, &p)
-	s.nudge()
+	s.wakeWaiter()
 }
 
 // PlacedMany checks writes.
@@ -134,7 +134,7 @@ func (s *station) PlacedMany(peer int, ps []transport.Placement) {
 	for i := range ps {
 		s.check(peer, &ps[i])
 	}
-	s.nudge()
+	s.wakeWaiter()
 }
 
 func (s *station) check(peer int, p *transport.Placement) {
@@ -148,18 +148,18 @@ func (s *station) check(peer int, p *transport.Placement) {
 		l.misplaced.Add(1)
 		return
 	}
-	seq := l.turns[w]*uint64(len(l.turns)) + uint64(w)
-	l.turns[w]++
-	if b := l.mem[w*l.size : (w+1)*l.size]; wrong(b, l.from, seq) > 0 {
-		l.blame(b, seq)
+	seq := l.windowWrites[w]*uint64(len(l.windowWrites)) + uint64(w)
+	l.windowWrites[w]++
+	if b := l.mem[w*l.size : (w+1)*l.size]; countWrong(b, l.from, seq) > 0 {
+		l.recordWrong(b, seq)
 	}
-	for at := l.prefix % uint64(len(l.turns)); l.turns[at] > l.prefix/uint64(len(l.turns)); {
+	for at := l.prefix % uint64(len(l.windowWrites)); l.windowWrites[at] > l.prefix/uint64(len(l.windowWrites)); {
 		l.prefix++
-		at = l.prefix % uint64(len(l.turns))
+		at = l.prefix % uint64(len(l.windowWrites))
 	}
 	l.checked.Add(1)
-	if l.prefix-l.told >= uint64(l.credited) {
-		l.told = l.prefix
+	if l.prefix-l.creditReported >= uint64(l.credited) {
+		l.creditReported = l.prefix
 		var b [8]byte
 		binary.LittleEndian.PutUint64(b[:], l.prefix)
 		if err := s.endpoint.Signal(peer, b[:]); err != nil {
@@ -168,9 +168,9 @@ func (s *station) check(peer int, p *transport.Placement) {
 	}
 }
 
-// blame notes what is wrong with a write.
-func (l *lane) blame(b []byte, seq uint64) {
-	l.wrongWords.Add(uint64(wrong(b, l.from, seq)))
+// recordWrong notes what is wrong with a write.
+func (l *flow) recordWrong(b []byte, seq uint64) {
+	l.wrongWords.Add(uint64(countWrong(b, l.from, seq)))
 	if l.firstWrong.Load() != nil {
 		return
 	}
@@ -179,7 +179,7 @@ func (l *lane) blame(b []byte, seq uint64) {
 		if got == word(l.from, seq, i/wordSize) {
 			continue
 		}
-		source, other, index := meaning(got)
+		source, other, index := decodeWord(got)
 		why := fmt.Sprintf("word %d of write %d from n%d is %016x, which is word %d of write %d from n%d", i/wordSize, seq,
 			l.from, got, index, other, source)
 		l.firstWrong.CompareAndSwap(nil, &why)
@@ -191,10 +191,10 @@ func (l *lane) blame(b []byte, seq uint64) {
 func (s *station) Signal(peer int, b []byte) {
 	if l := s.out[peer]; l != nil && len(b) == 8 {
 		l.credit.Store(max(l.credit.Load(), binary.LittleEndian.Uint64(b)))
-	} else if l == nil && s.rung != nil {
-		s.rung()
+	} else if l == nil && s.onSignal != nil {
+		s.onSignal()
 	}
-	s.nudge()
+	s.wakeWaiter()
 }
 
 // Completed ends a batch.
@@ -208,23 +208,23 @@ func (s *station) Completed(peer int, cookie uint64, err error) {
 		s.refused.Add(1)
 		s.fail(err)
 	}
-	s.nudge()
+	s.wakeWaiter()
 }
 
 // times are what a report says of the lane: there and back where the receiver answers, else until the outcome.
-func (l *lane) times(into *hdr.Histogram) {
+func (l *flow) times(into *hdr.Histogram) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.trips != nil {
-		into.Merge(l.trips)
+	if l.roundTrips != nil {
+		into.Merge(l.roundTrips)
 		return
 	}
 	into.Merge(l.took)
 }
 
 // limit makes a lane use so many windows only.
-func (l *lane) limit(windows int) {
-	l.turns = l.turns[:windows]
+func (l *flow) limit(windows int) {
+	l.windowWrites = l.windowWrites[:windows]
 	// Who waits for the last window of a round has credit for the round before: it is told of the end of each.
 	for l.credited = max(1, windows/4); windows%l.credited > 0; {
 		l.credited--
@@ -232,20 +232,20 @@ func (l *lane) limit(windows int) {
 }
 
 // slot is the batch that comes next.
-func (l *lane) slot() int { return int(l.batches % uint64(l.slots)) }
+func (l *flow) slot() int { return int(l.batches % uint64(l.slots)) }
 
 // free says whether the next batch may be sent: its slot is free, and what was in its windows is checked.
-func (l *lane) free() bool {
-	windows := uint64(len(l.turns))
-	return !l.busy[l.slot()].Load() && l.next+uint64(l.want) <= l.credit.Load()+windows
+func (l *flow) free() bool {
+	windows := uint64(len(l.windowWrites))
+	return !l.busy[l.slot()].Load() && l.next+uint64(l.nextBatch) <= l.credit.Load()+windows
 }
 
 // send writes up to n, as many as travel together and fit between the next window and the last, and waits for room
 // before. It tells how many these were.
-func (s *station) send(ctx context.Context, l *lane, n int) (int, error) {
-	first := int(l.next % uint64(len(l.turns)))
-	n = min(n, l.batch, len(l.turns)-first)
-	l.want = n
+func (s *station) send(ctx context.Context, l *flow, n int) (int, error) {
+	first := int(l.next % uint64(len(l.windowWrites)))
+	n = min(n, l.batch, len(l.windowWrites)-first)
+	l.nextBatch = n
 	if err := s.await(ctx, l.free); err != nil {
 		return 0, err
 	}

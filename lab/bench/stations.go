@@ -41,10 +41,10 @@ func (c *NodesConfig) valid(d time.Duration) error {
 	return nil
 }
 
-// meeting is that of so many nodes.
-func (c *NodesConfig) meeting(view uint64, nodes int) meeting {
+// stationsConfig is that of so many nodes.
+func (c *NodesConfig) stationsConfig(view uint64, nodes int) stationsConfig {
 	carrier, _ := carrierOf(c.Carrier)
-	return meeting{
+	return stationsConfig{
 		carrier:  carrier,
 		spin:     c.Spin,
 		host:     c.Host,
@@ -70,14 +70,14 @@ func (c *NodesConfig) report() nodesReport {
 		Version: c.Version,
 		Started: time.Now().UTC().Format(time.RFC3339),
 		Command: c.Command,
-		Machine: page.This(c.Version),
+		Machine: page.ThisMachine(c.Version),
 		Carrier: c.Carrier,
 		Cores:   runtime.NumCPU(),
 	}
 }
 
-// meeting is what nodes of one process need to link to each other.
-type meeting struct {
+// stationsConfig is what nodes of one process need to link to each other.
+type stationsConfig struct {
 	carrier  transport.CarrierKind
 	spin     time.Duration
 	host     string
@@ -88,15 +88,15 @@ type meeting struct {
 	polled   bool                                 // who looks at the memory is not the handler
 	follow   func(rank int) func(transport.Stage) // who follows a write; nil: nobody
 	stamps   bool                                 // the kernel notes when packets are sent and received
-	arrived  func(rank int)                       // told when a write is seen, before it is checked; nil: nobody
-	rung     func()                               // told of each signal to a node that sends nothing; nil: nobody
+	onWrite  func(rank int)                       // told when a write is seen, before it is checked; nil: nobody
+	onSignal func()                               // told of each signal to a node that sends nothing; nil: nobody
 	// via gives the address under which others see the node with the highest rank; nil: its own.
 	via func(addr string) (string, error)
 }
 
 // openStations makes nodes that are linked to each other, with a lane for each pair. What there is must be closed, also
 // where it fails.
-func openStations(ctx context.Context, m meeting, pairs map[int][]int, size, batch int) ([]*station, error) {
+func openStations(ctx context.Context, m stationsConfig, pairs map[int][]int, size, batch int) ([]*station, error) {
 	all := make([]*station, m.nodes)
 	members := make([]transport.Member, m.nodes)
 	for r := range members {
@@ -130,7 +130,7 @@ func openStations(ctx context.Context, m meeting, pairs map[int][]int, size, bat
 }
 
 // open makes one node.
-func (m *meeting) open(rank int, members []transport.Member, pairs map[int][]int, size, batch int) (*station, error) {
+func (m *stationsConfig) open(rank int, members []transport.Member, pairs map[int][]int, size, batch int) (*station, error) {
 	id, err := m.identity(members[rank].Name)
 	if err != nil {
 		return nil, err
@@ -141,18 +141,18 @@ func (m *meeting) open(rank int, members []transport.Member, pairs map[int][]int
 			senders = append(senders, from)
 		}
 	}
-	each := laneMemory(size, batch)
+	each := flowMemory(size, batch)
 	segment, err := shmem.Create(segmentName("node"), max(1, len(senders))*each)
 	if err != nil {
 		return nil, err
 	}
 	s := &station{
-		segment: segment,
-		out:     make([]*lane, m.nodes),
-		in:      make([]*lane, m.nodes),
-		polled:  m.polled,
-		rung:    m.rung,
-		arrived: m.arrived,
+		segment:  segment,
+		out:      make([]*flow, m.nodes),
+		in:       make([]*flow, m.nodes),
+		polled:   m.polled,
+		onSignal: m.onSignal,
+		onWrite:  m.onWrite,
 	}
 	table, err := newTable(m.carrier, max(1, len(senders)*each/size))
 	if err != nil {
@@ -161,14 +161,14 @@ func (m *meeting) open(rank int, members []transport.Member, pairs map[int][]int
 	if s.end, err = openEnd(m.link(s, id, rank, members), table); err != nil {
 		return nil, errors.Join(err, segment.Close())
 	}
-	if err := m.lanes(s, table, rank, senders, size, batch); err != nil {
+	if err := m.openFlows(s, table, rank, senders, size, batch); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
 }
 
 // link is how the station of a node has its links.
-func (m *meeting) link(s *station, id *certs.Identity, rank int, members []transport.Member) linkConfig {
+func (m *stationsConfig) link(s *station, id *certs.Identity, rank int, members []transport.Member) linkConfig {
 	c := linkConfig{
 		id:      id,
 		host:    m.host,
@@ -189,8 +189,8 @@ func (m *meeting) link(s *station, id *certs.Identity, rank int, members []trans
 	return c
 }
 
-// lanes opens the memory of a station to all nodes, and makes in it a lane for each sender.
-func (m *meeting) lanes(s *station, table *shmem.Table, rank int, senders []int, size, batch int) error {
+// openFlows opens the memory of a station to all nodes, and makes in it a lane for each sender.
+func (m *stationsConfig) openFlows(s *station, table *shmem.Table, rank int, senders []int, size, batch int) error {
 	memory := s.segment.Bytes()
 	pages := (len(memory) + shmem.PageSize - 1) / shmem.PageSize
 	seg, err := table.ExportSegment(s.segment,
@@ -198,9 +198,9 @@ func (m *meeting) lanes(s *station, table *shmem.Table, rank int, senders []int,
 	if err != nil {
 		return err
 	}
-	each := laneMemory(size, batch)
+	each := flowMemory(size, batch)
 	for i, from := range senders {
-		l := newLane(from, rank, size, batch, memory[i*each:(i+1)*each])
+		l := newFlow(from, rank, size, batch, memory[i*each:(i+1)*each])
 		if m.windows > 0 {
 			l.limit(m.windows)
 		}

@@ -70,7 +70,7 @@ func (r *Report) notes() []note {
 
 // listings are all tables, in their order.
 func (r *Report) listings() []listing {
-	return []listing{r.side(), r.others(), r.carriers(), r.references(), r.wholeRuns(), {
+	return []listing{r.side(), r.others(), r.carriers(), r.references(), r.fullRuns(), {
 		"targets", "Targets, set for a machine of 2 cores and judged by medians", trial.VerdictHead,
 		trial.VerdictRows(r.Targets), []int{len(trial.VerdictHead) - 1},
 	}}
@@ -190,7 +190,7 @@ func (r *Report) references() listing {
 	return l
 }
 
-func (r *Report) wholeRuns() listing {
+func (r *Report) fullRuns() listing {
 	l := listing{
 		id:    "runs",
 		title: "Whole runs",

@@ -39,14 +39,14 @@ func runName(c *sweep.Cell) string { return c.Series + " " + c.Config.Transport 
 
 // bounds are those that are about what was asked for, measured or not.
 func bounds(cfg *Config) []trial.Bound {
-	var asked []string
+	var requested []string
 	if cfg.Runs {
 		for _, c := range runs(cfg.Carriers) {
-			asked = append(asked, c.ID)
+			requested = append(requested, c.ID)
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(table().Bounds), func(b trial.Bound) bool {
-		c, _, isLink := linkOf(b.Of)
-		return !slices.Contains(asked, b.Of) && !(isLink && slices.Contains(cfg.Carriers, c.Name))
+		c, _, isLink := linkOf(b.Thing)
+		return !slices.Contains(requested, b.Thing) && !(isLink && slices.Contains(cfg.Carriers, c.Name))
 	})
 }

@@ -85,7 +85,7 @@ func Trace(ctx context.Context, cfg TraceConfig) (r *TraceReport, err error) {
 		return nil, err
 	}
 	t := stages.New()
-	m := cfg.meeting(1, 2)
+	m := cfg.stationsConfig(1, 2)
 	m.follow = func(rank int) func(transport.Stage) { return t.Follow(rank == 1) }
 	all, err := openStations(ctx, m, map[int][]int{0: {1}}, int(cfg.Size), 1)
 	defer func() { err = errors.Join(err, closeStations(all)) }()

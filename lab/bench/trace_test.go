@@ -12,11 +12,11 @@ import (
 	"ringlet/transport"
 )
 
-// brief follows a few writes.
-func brief(t *testing.T, carrier string) TraceConfig {
+// briefTraceConfig follows a few writes.
+func briefTraceConfig(t *testing.T, carrier string) TraceConfig {
 	t.Helper()
 	return TraceConfig{
-		NodesConfig: nodesOf(t, carrier),
+		NodesConfig: nodesTestConfig(t, carrier),
 		Size:        64,
 		Writes:      200,
 	}
@@ -25,7 +25,7 @@ func brief(t *testing.T, carrier string) TraceConfig {
 // TestTrace: every stage is seen, over each carrier that has any.
 func TestTrace(t *testing.T) {
 	for _, c := range transport.Kinds {
-		r, err := Trace(t.Context(), brief(t, c.Name))
+		r, err := Trace(t.Context(), briefTraceConfig(t, c.Name))
 		var refused *UsageError
 		if c.SameHost {
 			if !errors.As(err, &refused) || refused.Setting != "carrier" {
@@ -47,7 +47,7 @@ func TestTrace(t *testing.T) {
 
 // TestTraceInterrupted: an interruption ends in good order.
 func TestTraceInterrupted(t *testing.T) {
-	cfg := brief(t, "quic")
+	cfg := briefTraceConfig(t, "quic")
 	cfg.Writes = maxTraced
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(200*time.Millisecond, cancel)

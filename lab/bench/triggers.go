@@ -34,7 +34,7 @@ type triggers interface {
 	// lost counts those that the generator could not place, since the engine took none for long.
 	lost() uint64
 	// close tells how many had come that nobody took.
-	close() (left uint64, err error)
+	close() (remaining uint64, err error)
 }
 
 // openTrigger makes one. A line has its socket made, which must not be there before.
@@ -167,7 +167,7 @@ func (l *lineTrigger) due(bool) bool {
 func (l *lineTrigger) lost() uint64 { return 0 }
 
 // close counts what is still on the line: in the hands of listen, behind it, and in the kernel's queue.
-func (l *lineTrigger) close() (left uint64, err error) {
+func (l *lineTrigger) close() (remaining uint64, err error) {
 	close(l.end)
 	err = errors.Join(l.conn.SetReadDeadline(time.Now()), l.read.Wait(), l.conn.SetReadDeadline(time.Time{}))
 	queued, e := l.queued()

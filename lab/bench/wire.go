@@ -110,8 +110,8 @@ func (e *lostError) Error() string { return fmt.Sprintf("the far process is lost
 // Unwrap gives the cause.
 func (e *lostError) Unwrap() error { return e.Cause }
 
-// one checks that exactly one thing is asked.
-func (r *request) one() error {
+// validate checks that exactly one thing is asked.
+func (r *request) validate() error {
 	n, v := 0, reflect.ValueOf(r).Elem()
 	for i := range v.NumField() {
 		if !v.Field(i).IsNil() {
@@ -164,21 +164,21 @@ func readMessage(r io.Reader, v any) error {
 // seconds.
 const answerTime = 60 * time.Second
 
-// ask sends a request and waits for its answer; the end of ctx breaks the conversation off.
-func ask(ctx context.Context, conn net.Conn, r request) (*answer, error) {
+// callFar sends a request and waits for its answer; the end of ctx ends the session.
+func callFar(ctx context.Context, conn net.Conn, r request) (*answer, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	if err := conn.SetDeadline(time.Now().Add(answerTime)); err != nil {
-		return nil, lost(ctx, err)
+		return nil, wrapLost(ctx, err)
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })()
 	if err := writeMessage(conn, r); err != nil {
-		return nil, lost(ctx, err)
+		return nil, wrapLost(ctx, err)
 	}
 	var a answer
 	if err := readMessage(conn, &a); err != nil {
-		return nil, lost(ctx, err)
+		return nil, wrapLost(ctx, err)
 	}
 	if a.Error != "" {
 		return nil, &farError{a.Error}
@@ -186,7 +186,7 @@ func ask(ctx context.Context, conn net.Conn, r request) (*answer, error) {
 	return &a, nil
 }
 
-func lost(ctx context.Context, err error) error {
+func wrapLost(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

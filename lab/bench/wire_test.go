@@ -20,7 +20,7 @@ func TestMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	var r request
-	if err := readMessage(&b, &r); err != nil || r.one() != nil || r.Open == nil || r.Open.View != 7 || b.Len() != 0 {
+	if err := readMessage(&b, &r); err != nil || r.validate() != nil || r.Open == nil || r.Open.View != 7 || b.Len() != 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -48,7 +48,7 @@ func TestMessagesAreStrict(t *testing.T) {
 		})
 	}
 	for _, r := range []request{{}, {Mark: &noArgs{}, Check: &noArgs{}}} {
-		if r.one() == nil {
+		if r.validate() == nil {
 			t.Errorf("%+v asks not one thing", r)
 		}
 	}
@@ -63,7 +63,7 @@ func FuzzMessage(f *testing.F) {
 	f.Add([]byte{255, 255, 255, 255})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var r request
-		if readMessage(bytes.NewReader(b), &r) != nil || r.one() != nil {
+		if readMessage(bytes.NewReader(b), &r) != nil || r.validate() != nil {
 			return
 		}
 		var again bytes.Buffer
@@ -71,7 +71,7 @@ func FuzzMessage(f *testing.F) {
 			t.Fatal(err)
 		}
 		var same request
-		if err := readMessage(&again, &same); err != nil || same.one() != nil {
+		if err := readMessage(&again, &same); err != nil || same.validate() != nil {
 			t.Fatalf("%+v: %v", r, err)
 		}
 	})

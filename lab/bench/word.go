@@ -16,8 +16,8 @@ func word(source int, seq uint64, index int) uint64 {
 	return (uint64(source+1)<<56 | (seq&wordSequence)<<16 | uint64(index)) * wordSpread
 }
 
-// meaning tells whose a word is: the inverse of word. A source below 0 is none's.
-func meaning(w uint64) (source int, seq uint64, index int) {
+// decodeWord tells whose a word is: the inverse of word. A source below 0 is none's.
+func decodeWord(w uint64) (source int, seq uint64, index int) {
 	const back = 0xf1de83e19937733d // back × wordSpread = 1 modulo 2^64
 	w *= back
 	return int(w>>56) - 1, w >> 16 & wordSequence, int(w & 0xffff)
@@ -30,8 +30,8 @@ func fill(b []byte, source int, seq uint64) {
 	}
 }
 
-// wrong counts the words that are not those of a write.
-func wrong(b []byte, source int, seq uint64) (n int) {
+// countWrong counts the words that are not those of a write.
+func countWrong(b []byte, source int, seq uint64) (n int) {
 	for i := 0; i+wordSize <= len(b); i += wordSize {
 		if binary.LittleEndian.Uint64(b[i:]) != word(source, seq, i/wordSize) {
 			n++

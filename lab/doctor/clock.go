@@ -35,31 +35,31 @@ func offset(a, b stamp) (ahead, uncertain time.Duration, ok bool) {
 }
 
 const (
-	// askEvery bounds how exactly the moment is found at which the other's second changes.
-	askEvery = 5 * time.Millisecond
-	// askFor is long enough to see a second change, and once more if a pause hid the first.
-	askFor = 2500 * time.Millisecond
+	// pollInterval bounds how exactly the moment is found at which the other's second changes.
+	pollInterval = 5 * time.Millisecond
+	// pollTime is long enough to see a second change, and once more if a pause hid the first.
+	pollTime = 2500 * time.Millisecond
 )
 
 // readRemote compares the clock of another host with this one's, by the dates of its answers over HTTP, which are in
 // whole seconds.
 func readRemote(ctx context.Context, url string) *Remote {
 	r := &Remote{URL: url}
-	ctx, cancel := context.WithTimeout(ctx, askFor)
+	ctx, cancel := context.WithTimeout(ctx, pollTime)
 	defer cancel()
 	client := &http.Client{
 		Transport:     &http.Transport{},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	defer client.CloseIdleConnections()
-	last, err := ask(ctx, client, url)
+	last, err := fetchStamp(ctx, client, url)
 	for err == nil {
 		select {
-		case <-time.After(askEvery):
+		case <-time.After(pollInterval):
 		case <-ctx.Done():
 		}
 		var next stamp
-		if next, err = ask(ctx, client, url); err != nil {
+		if next, err = fetchStamp(ctx, client, url); err != nil {
 			break
 		}
 		if ahead, by, ok := offset(last, next); ok {
@@ -75,7 +75,7 @@ func readRemote(ctx context.Context, url string) *Remote {
 	return r
 }
 
-func ask(ctx context.Context, client *http.Client, url string) (stamp, error) {
+func fetchStamp(ctx context.Context, client *http.Client, url string) (stamp, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodHead, url, http.NoBody)
 	if err != nil {
 		return stamp{}, err

@@ -26,10 +26,10 @@ type Facts struct {
 
 // Certificate is one of those that the services show, or trust.
 type Certificate struct {
-	Name  string    `json:"name"` // empty: Err is about all of them
-	Ends  time.Time `json:"ends"`
-	LeftS float64   `json:"left_s"` // seconds until then, when it was read
-	Err   string    `json:"error,omitempty"`
+	Name       string    `json:"name"` // empty: Err is about all of them
+	Ends       time.Time `json:"ends"`
+	RemainingS float64   `json:"left_s"` // seconds until then, when it was read
+	Err        string    `json:"error,omitempty"`
 }
 
 // Interface is one that is up.
@@ -55,21 +55,21 @@ type Remote struct {
 
 // Path is the way to a peer. Sizes are those of IP packets, bytes.
 type Path struct {
-	Peer     string `json:"peer"`
-	Address  string `json:"address"`
-	Routed   bool   `json:"routed"`               // it is on none of this host's networks: a router is between
-	Local    int    `json:"local"`                // that this host's interface bears, up to the largest that is tried
-	Largest  int    `json:"largest"`              // that arrived; 0: none
-	Told     bool   `json:"told"`                 // the network said that larger ones do not fit, in place of losing them
-	Answered bool   `json:"answered"`             // the peer says when a small one has arrived
-	Other    string `json:"refused_by,omitempty"` // who is between and refuses packets in the peer's place
-	Err      string `json:"error,omitempty"`
+	Peer            string `json:"peer"`
+	Address         string `json:"address"`
+	Routed          bool   `json:"routed"`               // it is on none of this host's networks: a router is between
+	Local           int    `json:"local"`                // that this host's interface bears, up to the largest that is tried
+	Largest         int    `json:"largest"`              // that arrived; 0: none
+	NetworkReported bool   `json:"told"`                 // the network said that larger ones do not fit, in place of losing them
+	Answered        bool   `json:"answered"`             // the peer says when a small one has arrived
+	Other           string `json:"refused_by,omitempty"` // who is between and refuses packets in the peer's place
+	Err             string `json:"error,omitempty"`
 }
 
 // Port is one that a service wants.
 type Port struct {
 	Name  string `json:"name"` // 7946/udp
-	Taken bool   `json:"taken"`
+	InUse bool   `json:"taken"`
 	Err   string `json:"error,omitempty"` // why it could not be bound otherwise
 }
 

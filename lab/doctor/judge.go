@@ -41,7 +41,7 @@ const (
 	// A process has about 30 files and sockets of its own and fewer than 10 for each other node.
 	filesAlone, filesPerPeer = 64, 10
 	// Clocks matter to people who compare logs; a tenth of a second is what they see.
-	apart = 100 * time.Millisecond
+	maxClockOffset = 100 * time.Millisecond
 	// A run's record has some 100 kB; below the first the store cannot grow any more, below the second somebody should
 	// know.
 	diskFails, diskWarns = 64 << 20, 1 << 30
@@ -56,17 +56,17 @@ func (v *verdicts) certificate(c Certificate) {
 	if c.Name != "" {
 		name += " of " + c.Name
 	}
-	left := time.Duration(c.LeftS * float64(time.Second))
+	remaining := time.Duration(c.RemainingS * float64(time.Second))
 	at := c.Ends.Format("2006-01-02 15:04")
 	switch {
 	case c.Err != "":
 		v.add(name, Fail, "Make it: ringlet certs, or give the directory that has it.", "it cannot be read: %s", c.Err)
-	case left <= 0:
+	case remaining <= 0:
 		v.add(name, Fail, do, "it ended %s UTC: nobody takes it any more", at)
-	case left < certs.ExpiryWarning:
-		v.add(name, Warn, do, "it ends %s UTC, in %.1f days", at, left.Hours()/24)
+	case remaining < certs.ExpiryWarning:
+		v.add(name, Warn, do, "it ends %s UTC, in %.1f days", at, remaining.Hours()/24)
 	default:
-		v.add(name, OK, "", "it ends %s UTC, in %.0f days", at, left.Hours()/24)
+		v.add(name, OK, "", "it ends %s UTC, in %.0f days", at, remaining.Hours()/24)
 	}
 }
 
@@ -232,7 +232,7 @@ func (v *verdicts) path(p *Path) {
 	}
 	name := "path to " + p.Peer
 	how := "larger ones are lost without a word"
-	if p.Told {
+	if p.NetworkReported {
 		how = "the network says so"
 	}
 	where := p.Address
@@ -304,7 +304,7 @@ func (v *verdicts) remote(r *Remote, w Wants) {
 		v.add(name, Skipped, "", "%s", r.Err)
 	case w.PhaseTime > 0 && surely > w.PhaseTime/10:
 		v.add(name, Fail, do, "%s, and phases of %v end by the clocks", said, w.PhaseTime)
-	case surely > apart:
+	case surely > maxClockOffset:
 		v.add(name, Warn, do, "%s: times of logs and of the timeline cannot be compared", said)
 	default:
 		v.add(name, OK, "", "%s", said)
@@ -314,7 +314,7 @@ func (v *verdicts) remote(r *Remote, w Wants) {
 func (v *verdicts) port(p Port) {
 	number, _, _ := strings.Cut(p.Name, "/")
 	switch {
-	case p.Taken:
+	case p.InUse:
 		v.add("port "+p.Name, Fail, fmt.Sprintf("End what has it (ss -lptun 'sport = :%s' says who), or take another port.",
 			number), "somebody has it already")
 	case p.Err != "":

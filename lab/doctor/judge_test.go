@@ -41,7 +41,7 @@ func healthy() Facts {
 			Largest:  9000,
 			Answered: true,
 		},
-		Certs: []Certificate{{Name: "control", Ends: time.Unix(2e9, 0), LeftS: 30 * 86400}},
+		Certs: []Certificate{{Name: "control", Ends: time.Unix(2e9, 0), RemainingS: 30 * 86400}},
 		Ports: []Port{{Name: "7946/tcp"}},
 		Places: []Place{{Use: useState, Path: "/var/lib/ringlet", Free: 100 << 30,
 			Writable: true}},
@@ -69,11 +69,11 @@ func TestJudge(t *testing.T) {
 		says   string
 	}{
 		"certificate, soon": {
-			func(f *Facts, _ *Wants) { f.Certs[0].LeftS = 2 * 86400 },
+			func(f *Facts, _ *Wants) { f.Certs[0].RemainingS = 2 * 86400 },
 			"certificate of control", Warn, "in 2.0 days",
 		},
 		"certificate, ended": {
-			func(f *Facts, _ *Wants) { f.Certs[0].LeftS = -1 },
+			func(f *Facts, _ *Wants) { f.Certs[0].RemainingS = -1 },
 			"certificate of control", Fail, "nobody takes it",
 		},
 		"certificate, bad": {
@@ -112,7 +112,7 @@ func TestJudge(t *testing.T) {
 			Skipped, "10.0.0.9 refuses datagrams to 10.0.0.2 in its place"},
 		"peer far away": {func(f *Facts, _ *Wants) { f.Path.Routed = true }, "path to n1", OK,
 			"arrive at 10.0.0.2 (or at a router that answers for it)"},
-		"path narrower": {func(f *Facts, _ *Wants) { f.Path.Largest, f.Path.Told = 1500, true }, "path to n1", Warn,
+		"path narrower": {func(f *Facts, _ *Wants) { f.Path.Largest, f.Path.NetworkReported = 1500, true }, "path to n1", Warn,
 			"the network says so"},
 		"path a tunnel": {func(f *Facts, _ *Wants) { f.Path.Largest = 1420 }, "path to n1", Fail, "without a word"},
 		"clock unknown": {func(f *Facts, _ *Wants) { f.Clock = nil }, "clock", Skipped, ""},
@@ -127,7 +127,7 @@ func TestJudge(t *testing.T) {
 		"clock not asked": {func(f *Facts, _ *Wants) { f.Remote = nil }, "clock of the control", Skipped, "--clock"},
 		"clock not there": {func(f *Facts, _ *Wants) { f.Remote.Err = "refused" }, "clock of http://c:1/livez", Skipped,
 			"refused"},
-		"port taken": {func(f *Facts, _ *Wants) { f.Ports[0].Taken = true }, "port 7946/tcp", Fail, "sport = :7946"},
+		"port taken": {func(f *Facts, _ *Wants) { f.Ports[0].InUse = true }, "port 7946/tcp", Fail, "sport = :7946"},
 		"port not to be had": {func(f *Facts, _ *Wants) { f.Ports[0].Err = "permission denied" }, "port 7946/tcp", Fail,
 			"permission denied"},
 		"no state": {func(f *Facts, _ *Wants) { f.Places[0] = Place{Use: useState} }, "state directory", Skipped,

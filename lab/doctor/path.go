@@ -46,7 +46,7 @@ func search(local int, probe func(size int) (answer, error)) (p Path, err error)
 				return false, nil
 			}
 			if a.tooBig > 0 {
-				p.Told = true
+				p.NetworkReported = true
 				return false, nil
 			}
 		}
@@ -103,8 +103,8 @@ func readPath(ctx context.Context, peer string) *Path {
 
 // linked says whether an address is this host's own or of a network that it is on, so that no router is between.
 func linked(to netip.Addr) bool {
-	own, _ := net.InterfaceAddrs() // none is none that it is on
-	for _, a := range own {
+	addrs, _ := net.InterfaceAddrs() // none is none that it is on
+	for _, a := range addrs {
 		if n, ok := a.(*net.IPNet); ok && n.Contains(to.AsSlice()) {
 			return true
 		}
@@ -117,7 +117,7 @@ type prober struct {
 	conn    *net.UDPConn
 	raw     syscall.RawConn
 	to      netip.Addr
-	six     bool
+	ipv6    bool
 	headers int
 }
 
@@ -130,17 +130,17 @@ func newProber(c *net.UDPConn, to netip.Addr) (*prober, error) {
 		conn:    c,
 		raw:     raw,
 		to:      to.WithZone(""),
-		six:     to.Is6(),
+		ipv6:    to.Is6(),
 		headers: 28,
 	}
-	level, whole, do, who := unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO, unix.IP_RECVERR
-	if p.six {
+	level, mtuOption, do, who := unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO, unix.IP_RECVERR
+	if p.ipv6 {
 		p.headers = 48
-		level, whole, do, who = unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO, unix.IPV6_RECVERR
+		level, mtuOption, do, who = unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO, unix.IPV6_RECVERR
 	}
 	var set error
 	err = raw.Control(func(fd uintptr) {
-		set = errors.Join(unix.SetsockoptInt(int(fd), level, whole, do), unix.SetsockoptInt(int(fd), level, who, 1))
+		set = errors.Join(unix.SetsockoptInt(int(fd), level, mtuOption, do), unix.SetsockoptInt(int(fd), level, who, 1))
 	})
 	return p, errors.Join(err, set)
 }
@@ -208,7 +208,7 @@ func offender(control []byte) netip.Addr {
 // known is the largest packet that the kernel knows to fit the whole way.
 func (p *prober) known() (mtu int) {
 	level, name := unix.IPPROTO_IP, unix.IP_MTU
-	if p.six {
+	if p.ipv6 {
 		level, name = unix.IPPROTO_IPV6, unix.IPV6_MTU
 	}
 	_ = p.raw.Control(func(fd uintptr) { mtu, _ = unix.GetsockoptInt(int(fd), level, name) })

@@ -89,7 +89,7 @@ func certificates(dir string, now time.Time) (list []Certificate) {
 		if e.Err != nil {
 			c.Err = e.Err.Error()
 		} else {
-			c.Ends, c.LeftS = e.NotAfter.UTC(), e.NotAfter.Sub(now).Seconds()
+			c.Ends, c.RemainingS = e.NotAfter.UTC(), e.NotAfter.Sub(now).Seconds()
 		}
 		list = append(list, c)
 	}
@@ -134,8 +134,8 @@ func openFiles() uint64 {
 
 // tryPort binds a port for a moment.
 func tryPort(ctx context.Context, host, text string) (Port, error) {
-	number, network, given := strings.Cut(text, "/")
-	if !given {
+	number, network, hasNetwork := strings.Cut(text, "/")
+	if !hasNetwork {
 		network = "tcp"
 	}
 	if n, err := strconv.ParseUint(number, 10, 16); err != nil || n == 0 || network != "tcp" && network != "udp" {
@@ -151,7 +151,7 @@ func tryPort(ctx context.Context, host, text string) (Port, error) {
 	}
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
-		p.Taken = true
+		p.InUse = true
 	case err != nil:
 		p.Err = err.Error()
 	default:

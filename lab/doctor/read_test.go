@@ -22,14 +22,14 @@ import (
 
 func TestSearch(t *testing.T) {
 	for name, tc := range map[string]struct {
-		local, bears, tells int // tells: from which size on the network says that it is too big
-		silent              bool
-		want                Path
+		local, carries, reportsFrom int // tells: from which size on the network says that it is too big
+		silent                      bool
+		want                        Path
 	}{
 		"all as wide":           {1500, 1500, 1e6, false, Path{Local: 1500, Largest: 1500, Answered: true}},
 		"loopback":              {65536, 65536, 1e6, false, Path{Local: 9000, Largest: 9000, Answered: true}},
 		"jumbo into Ethernet":   {9000, 1500, 1e6, false, Path{Local: 9000, Largest: 1500, Answered: true}},
-		"and the router says":   {9000, 1500, 1501, false, Path{Local: 9000, Largest: 1500, Answered: true, Told: true}},
+		"and the router says":   {9000, 1500, 1501, false, Path{Local: 9000, Largest: 1500, Answered: true, NetworkReported: true}},
 		"a tunnel":              {1500, 1420, 1e6, false, Path{Local: 1500, Largest: 1420, Answered: true}},
 		"between two steps":     {1500, 1440, 1e6, false, Path{Local: 1500, Largest: 1420, Answered: true}},
 		"less than all of them": {1500, 700, 1e6, false, Path{Local: 1500, Largest: 600, Answered: true}},
@@ -38,10 +38,10 @@ func TestSearch(t *testing.T) {
 		arrived := 0
 		got, err := search(tc.local, func(size int) (answer, error) {
 			switch {
-			case tc.silent, size > tc.bears && size < tc.tells:
+			case tc.silent, size > tc.carries && size < tc.reportsFrom:
 				return answer{}, nil
-			case size >= tc.tells:
-				return answer{tooBig: tc.bears}, nil
+			case size >= tc.reportsFrom:
+				return answer{tooBig: tc.carries}, nil
 			}
 			arrived++
 			return answer{arrived: true}, nil
@@ -95,7 +95,7 @@ func TestPathThroughNetworks(t *testing.T) {
 	run(ns[2].IP("route", "add", "10.0.0.0/24", "via", "10.0.1.2"))
 	for peer, want := range map[string]Path{
 		"10.0.0.2": {Local: 9000, Largest: 9000, Answered: true},
-		"10.0.1.1": {Routed: true, Local: 9000, Largest: 1420, Answered: true, Told: true},
+		"10.0.1.1": {Routed: true, Local: 9000, Largest: 1420, Answered: true, NetworkReported: true},
 		"10.0.2.2": {Local: 9000, Largest: 1500, Answered: true}, // its port drops what is larger
 	} {
 		want.Peer, want.Address = peer, peer
@@ -134,7 +134,7 @@ func TestWhoRefuses(t *testing.T) {
 	run(ns[0].IP("route", "add", "default", "via", "10.0.0.2"))
 	run(ns[2].IP("route", "add", "default", "via", "10.0.1.2"))
 	run(ns[1].IP("route", "add", "prohibit", "10.0.9.0/24"))
-	ask := func(peer, what string, right func(p *Path) bool) {
+	probePeer := func(peer, what string, right func(p *Path) bool) {
 		t.Helper()
 		eventually(t, func() error {
 			return ns[0].Do(func() error {
@@ -145,8 +145,8 @@ func TestWhoRefuses(t *testing.T) {
 			})
 		})
 	}
-	ask("10.0.1.1", "the host itself", func(p *Path) bool { return p.Answered && p.Other == "" })
-	ask("10.0.9.1", "a way that the router has not", func(p *Path) bool {
+	probePeer("10.0.1.1", "the host itself", func(p *Path) bool { return p.Answered && p.Other == "" })
+	probePeer("10.0.9.1", "a way that the router has not", func(p *Path) bool {
 		return !p.Answered && strings.Contains(p.Err, "10.0.0.2 says of a packet")
 	})
 	wall := func(in *netns.Namespace, chain, with string) {
@@ -157,11 +157,11 @@ func TestWhoRefuses(t *testing.T) {
 		}
 	}
 	wall(ns[2], "INPUT", "icmp-admin-prohibited")
-	ask("10.0.1.1", "the host's own firewall", func(p *Path) bool {
+	probePeer("10.0.1.1", "the host's own firewall", func(p *Path) bool {
 		return p.Answered && p.Other == "" && p.Err == ""
 	})
 	wall(ns[1], "FORWARD", "icmp-port-unreachable")
-	ask("10.0.1.1", "a firewall between", func(p *Path) bool {
+	probePeer("10.0.1.1", "a firewall between", func(p *Path) bool {
 		return !p.Answered && p.Other == "10.0.0.2" && p.Err == ""
 	})
 }
@@ -173,7 +173,7 @@ func TestOffender(t *testing.T) {
 		b = binary.NativeEndian.AppendUint32(b, uint32(kind))
 		return append(append(b, data...), make([]byte, unix.CmsgSpace(len(data))-unix.CmsgLen(len(data)))...)
 	}
-	told := func(origin byte, sender ...byte) []byte {
+	icmpError := func(origin byte, sender ...byte) []byte {
 		return append([]byte{0, 0, 0, 0, origin, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0}, sender...)
 	}
 	four, six := netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("fd00::2")
@@ -185,10 +185,10 @@ func TestOffender(t *testing.T) {
 	}{
 		"nothing":        {nil, netip.Addr{}},
 		"rubbish":        {[]byte{1, 2, 3}, netip.Addr{}},
-		"by ICMP":        {control(unix.IPPROTO_IP, unix.IP_RECVERR, told(unix.SO_EE_ORIGIN_ICMP, in4...)...), four},
-		"by ICMPv6":      {control(unix.IPPROTO_IPV6, unix.IPV6_RECVERR, told(unix.SO_EE_ORIGIN_ICMP6, in6...)...), six},
-		"by this host":   {control(unix.IPPROTO_IP, unix.IP_RECVERR, told(unix.SO_EE_ORIGIN_LOCAL, in4...)...), netip.Addr{}},
-		"without sender": {control(unix.IPPROTO_IP, unix.IP_RECVERR, told(unix.SO_EE_ORIGIN_ICMP)...), netip.Addr{}},
+		"by ICMP":        {control(unix.IPPROTO_IP, unix.IP_RECVERR, icmpError(unix.SO_EE_ORIGIN_ICMP, in4...)...), four},
+		"by ICMPv6":      {control(unix.IPPROTO_IPV6, unix.IPV6_RECVERR, icmpError(unix.SO_EE_ORIGIN_ICMP6, in6...)...), six},
+		"by this host":   {control(unix.IPPROTO_IP, unix.IP_RECVERR, icmpError(unix.SO_EE_ORIGIN_LOCAL, in4...)...), netip.Addr{}},
+		"without sender": {control(unix.IPPROTO_IP, unix.IP_RECVERR, icmpError(unix.SO_EE_ORIGIN_ICMP)...), netip.Addr{}},
 	} {
 		if got := offender(tc.control); got != tc.want {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
@@ -249,14 +249,14 @@ func TestPorts(t *testing.T) {
 	}
 	defer l.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	if p, err := tryPort(t.Context(), "127.0.0.1", port); err != nil || !p.Taken || p.Name != port+"/tcp" {
+	if p, err := tryPort(t.Context(), "127.0.0.1", port); err != nil || !p.InUse || p.Name != port+"/tcp" {
 		t.Errorf("%+v, %v", p, err)
 	}
 	if p, err := tryPort(t.Context(), "192.0.2.77", port+"/udp"); err != nil || p.Err == "" {
 		t.Errorf("an address of another host: %+v, %v", p, err)
 	}
 	l.Close()
-	if p, err := tryPort(t.Context(), "127.0.0.1", port); err != nil || p.Taken || p.Err != "" {
+	if p, err := tryPort(t.Context(), "127.0.0.1", port); err != nil || p.InUse || p.Err != "" {
 		t.Errorf("%+v, %v", p, err)
 	}
 	for _, wrong := range []string{"", "0", "65536", "x", "80/sctp", "80/"} {

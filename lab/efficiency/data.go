@@ -42,8 +42,8 @@ func newData() Data {
 	return Data{ByEvent: spectrum{width: clustersWidth}, ByBoard: spectrum{width: 1}, Bytes: spectrum{width: bytesWidth}}
 }
 
-// hold counts the fragments of an event, one of each MFP.
-func (d *Data) hold(mfps []event.MFP, i int) error {
+// addBoard counts the fragments of an event, one of each MFP.
+func (d *Data) addBoard(mfps []event.MFP, i int) error {
 	clusters, bytes := 0, 0
 	for k := range mfps {
 		fragment := mfps[k].Fragment(i)
@@ -72,8 +72,8 @@ func (d *Data) hold(mfps []event.MFP, i int) error {
 // occupancy is the share of all strips that are in a cluster, 0 to 1.
 func (d *Data) occupancy() float64 { return float64(d.Strips) / float64(max(1, d.Boards*velo.Strips)) }
 
-// inTwo is the share of clusters of two strips, 0 to 1.
-func (d *Data) inTwo() float64 { return float64(d.Two) / float64(max(1, d.ByEvent.sum)) }
+// twoStripShare is the share of clusters of two strips, 0 to 1.
+func (d *Data) twoStripShare() float64 { return float64(d.Two) / float64(max(1, d.ByEvent.sum)) }
 
 // withoutNoise is the same detector with so little noise that it passes the threshold nowhere, or the least that the
 // simulation takes.
@@ -109,18 +109,18 @@ func (s *spectrum) curve(name string) page.Curve {
 		if s.width == 1 {
 			middle = float64(i)
 		}
-		c.Points = append(c.Points, at(middle, 100*float64(n)/float64(s.n)))
+		c.Points = append(c.Points, point(middle, 100*float64(n)/float64(s.n)))
 	}
 	return c
 }
 
-// at is a point that was measured once.
-func at(x, y float64) page.Point {
+// point is a point that was measured once.
+func point(x, y float64) page.Point {
 	return page.Point{X: x, Spread: trial.Spread{N: 1, Median: y, Min: y, Max: y}}
 }
 
-// dataPart is the part of the page that says what the data are.
-func (r *Report) dataPart() page.Part {
+// dataSection is the part of the page that says what the data are.
+func (r *Report) dataSection() page.Section {
 	row := func(name, form, documented string, value func(*Data) any) []page.Cell {
 		cells := []page.Cell{{Text: name, Words: true}}
 		for _, d := range []*Data{&r.Data, &r.Quiet} {
@@ -128,7 +128,7 @@ func (r *Report) dataPart() page.Part {
 		}
 		return append(cells, page.Cell{Text: documented, Words: true})
 	}
-	return page.Part{
+	return page.Section{
 		ID:    "data",
 		Title: "What the data are",
 		Note: fmt.Sprintf("The same collisions twice: with noise of %g counts of the converter, which is what the filter "+
@@ -140,7 +140,7 @@ func (r *Report) dataPart() page.Part {
 			row("most of a board", "%d", documentedMost, func(d *Data) any { return d.ByBoard.most }),
 			row("boards that had more", "%s", "", func(d *Data) any { return d.cut() }),
 			row("strips in a cluster", "%.2f %%", documentedOccupancy, func(d *Data) any { return 100 * d.occupancy() }),
-			row("clusters of two strips", "%.1f %%", "", func(d *Data) any { return 100 * d.inTwo() }),
+			row("clusters of two strips", "%.1f %%", "", func(d *Data) any { return 100 * d.twoStripShare() }),
 			row("bytes of an event's clusters", "%.0f", documentedBytes, func(d *Data) any { return 2 * d.ByEvent.mean() }),
 			row("bytes of an event", "%.0f", documentedEvent, func(d *Data) any { return d.Bytes.mean() }),
 			row("bytes of the largest", "%d", "", func(d *Data) any { return d.Bytes.most }),
@@ -179,7 +179,7 @@ func (d *Data) figures() map[string]any {
 		"boards_full":     d.Full,
 		"boards":          d.Boards,
 		"occupancy":       d.occupancy(),
-		"two_strip_share": d.inTwo(),
+		"two_strip_share": d.twoStripShare(),
 		"event_bytes":     d.Bytes.mean(),
 		"largest_event":   d.Bytes.most,
 	}

@@ -15,8 +15,8 @@ import (
 	"ringlet/readoutunit/source/frontend"
 )
 
-// seeing is what makes a decay one that a filter could see.
-type seeing struct {
+// visibility is what makes a decay one that a filter could see.
+type visibility struct {
 	hits   int     // of a track on R sensors, and as many on φ sensors
 	impact float64 // parameter of a track, mm
 	p      float64 // momentum of a track, GeV
@@ -27,9 +27,9 @@ type seeing struct {
 var (
 	// visible is what the documents ask for: "at least three hits", an impact parameter "greater than 100 µm" (L1-farm
 	// §3.4), a decay "a few mm apart" (L1-farm §1.1).
-	visible = seeing{hits: 3, impact: 0.1, flight: 2}
+	visible = visibility{hits: 3, impact: 0.1, flight: 2}
 	// clean leaves out what scattering and chance can imitate: the filter knows no momentum.
-	clean = seeing{
+	clean = visibility{
 		hits:   6,
 		impact: 0.3,
 		p:      5,
@@ -81,7 +81,7 @@ func Measure(ctx context.Context, cfg Config) (*Report, error) {
 		events   *events
 		detector *frontend.Detector
 	}{{&m.noisy, d}, {&m.quiet, silent}} {
-		if err := of.events.of(of.detector, cfg.Seed); err != nil {
+		if err := of.events.setDetector(of.detector, cfg.Seed); err != nil {
 			return nil, err
 		}
 	}
@@ -105,8 +105,8 @@ type events struct {
 	mfps   []event.MFP // of the batch, one of each board
 }
 
-// of makes them of a detector.
-func (e *events) of(d *frontend.Detector, seed uint64) (err error) {
+// setDetector makes them of a detector.
+func (e *events) setDetector(d *frontend.Detector, seed uint64) (err error) {
 	e.boards = d.Geometry().Boards()
 	e.memory = make([]byte, e.boards*frontend.MaxMFP(batch, 0))
 	e.maker, err = frontend.NewMaker(d, frontend.MakerConfig{Seed: seed, Streams: e.boards, Truth: true})
@@ -156,7 +156,7 @@ func (m *measurer) batch(from, to uint64) error {
 		return err
 	}
 	for i := range truths {
-		if err := errors.Join(m.r.Data.hold(m.noisy.mfps, i), m.r.Quiet.hold(m.quiet.mfps, i)); err != nil {
+		if err := errors.Join(m.r.Data.addBoard(m.noisy.mfps, i), m.r.Quiet.addBoard(m.quiet.mfps, i)); err != nil {
 			return fmt.Errorf("event %d: %w", truths[i].Event, err)
 		}
 	}
@@ -185,13 +185,13 @@ func (m *measurer) judge(t *frontend.Truth, i int) error {
 		m.r.steps[i+1] += times[i]
 	}
 	m.r.times = append(m.r.times, took)
-	m.r.hold(t, m.decays(t), &found, v.Decision == filter.Accepted)
+	m.r.addEvent(t, m.decays(t), &found, v.Decision == filter.Accepted)
 	return nil
 }
 
 // decay is the decay of a B meson in the truth.
 type decay struct {
-	at             frontend.Vertex
+	vertex         frontend.Vertex
 	flight         float64 // along the beam, mm
 	visible, clean bool
 }
@@ -202,18 +202,18 @@ func (m *measurer) decays(t *frontend.Truth) []decay {
 	for i, v := range t.Vertices {
 		if v.Origin == frontend.Beauty {
 			m.list = append(m.list, decay{
-				at:      v,
+				vertex:  v,
 				flight:  v.Z - t.Vertices[0].Z,
-				visible: visible.sees(t, i),
-				clean:   clean.sees(t, i),
+				visible: visible.accepts(t, i),
+				clean:   clean.accepts(t, i),
 			})
 		}
 	}
 	return m.list
 }
 
-// sees tells whether a filter could see the decay at a vertex.
-func (s *seeing) sees(t *frontend.Truth, vertex int) bool {
+// accepts tells whether a filter could see the decay at a vertex.
+func (s *visibility) accepts(t *frontend.Truth, vertex int) bool {
 	from, collision := &t.Vertices[vertex], &t.Vertices[0]
 	n := 0
 	for k := range t.Tracks {

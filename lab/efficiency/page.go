@@ -39,11 +39,11 @@ func (r *Report) WritePage(w io.Writer) error {
 		Name: "What the vertex filter finds",
 		Lead: fmt.Sprintf("%d simulated events of seed %d, %.0f clusters each, in which the filter looked for decays: %s",
 			len(r.times), r.Config.Seed, r.Data.ByEvent.mean(), r.Config.Command),
-		Parts: []page.Part{
+		Sections: []page.Section{
 			{
 				ID:    "table",
 				Title: "What it found",
-				Note:  seen(),
+				Note:  describeCuts(),
 				Table: page.Table{Heads: []string{"", "here", "documents"}, Rows: rows},
 			},
 			{ID: "drawn", Title: "Curves", Figures: []page.Figure{
@@ -53,16 +53,16 @@ func (r *Report) WritePage(w io.Writer) error {
 				histogram("Secondary vertex along the beam", r.Secondary.all, 2000),
 				r.stepsDrawn(),
 			}},
-			r.dataPart(),
-			{ID: "machine", Title: "Machine", Ran: []page.Ran{{Started: r.Began, Machine: page.This(r.Config.Version).For(1)}}},
+			r.dataSection(),
+			{ID: "machine", Title: "Machine", Ran: []page.Ran{{Started: r.Began, Machine: page.ThisMachine(r.Config.Version).ForProcesses(1)}}},
 		},
 	}
 	return p.Write(w)
 }
 
-// seen says what visible and clean mean.
-func seen() string {
-	of := func(s *seeing) string {
+// describeCuts says what visible and clean mean.
+func describeCuts() string {
+	of := func(s *visibility) string {
 		return fmt.Sprintf("at least %d tracks with %d hits on R and on φ sensors each, an impact parameter of %g mm, a "+
 			"momentum of %g GeV, and %g mm from the collision along the beam", tracksSeen, s.hits, s.impact, s.p, s.flight)
 	}
@@ -109,7 +109,7 @@ func histogram(title string, all []float64, limit float64) page.Figure {
 	}
 	c := page.Curve{Name: "events"}
 	for i, n := range counts {
-		c.Points = append(c.Points, at(-limit+(float64(i)+0.5)*2*limit/bins, float64(n)))
+		c.Points = append(c.Points, point(-limit+(float64(i)+0.5)*2*limit/bins, float64(n)))
 	}
 	return page.Figure{
 		Title:  title,
@@ -131,7 +131,7 @@ func (r *Report) stepsDrawn() page.Figure {
 	}
 	for i, name := range stepNames {
 		f.X.Ticks = append(f.X.Ticks, page.Tick{At: float64(i), Label: name})
-		f.Curves[0].Points = append(f.Curves[0].Points, at(float64(i), r.step(i)))
+		f.Curves[0].Points = append(f.Curves[0].Points, point(float64(i), r.step(i)))
 	}
 	return f
 }

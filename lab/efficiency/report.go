@@ -89,8 +89,8 @@ const (
 	nearSecondary = 3.0
 )
 
-// hold counts an event.
-func (r *Report) hold(t *frontend.Truth, list []decay, found *vertex.Result, accepted bool) {
+// addEvent counts an event.
+func (r *Report) addEvent(t *frontend.Truth, list []decay, found *vertex.Result, accepted bool) {
 	collision := &t.Vertices[0]
 	primary := false
 	for _, p := range found.Primaries {
@@ -118,14 +118,14 @@ func (r *Report) hold(t *frontend.Truth, list []decay, found *vertex.Result, acc
 		}
 	}
 	if accepted {
-		r.holdSecondary(list, found.Secondary.Z)
+		r.addSecondary(list, found.Secondary.Z)
 	}
 }
 
-func (r *Report) holdSecondary(list []decay, z float64) {
+func (r *Report) addSecondary(list []decay, z float64) {
 	for i := range list {
-		if math.Abs(list[i].at.Z-z) < nearSecondary {
-			r.Secondary.add(z - list[i].at.Z)
+		if math.Abs(list[i].vertex.Z-z) < nearSecondary {
+			r.Secondary.add(z - list[i].vertex.Z)
 			return
 		}
 	}

@@ -65,23 +65,23 @@ func Generate(ctx context.Context, c Config) (r sink.Result, err error) {
 	if err != nil {
 		return r, err
 	}
-	var told *truthFile
+	var truthOut *truthFile
 	if c.Detector != nil {
-		if told, err = newTruthFile(TruthPath(c.Path), c.Overwrite); err != nil {
+		if truthOut, err = newTruthFile(TruthPath(c.Path), c.Overwrite); err != nil {
 			return r, err
 		}
-		defer func() { err = errors.Join(err, told.abort()) }()
+		defer func() { err = errors.Join(err, truthOut.abort()) }()
 	}
 	out, err := sink.NewFile(sink.FileConfig{Path: c.Path, Format: c.Format, Overwrite: c.Overwrite})
 	if err != nil {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, out.Abort()) }()
-	if err := copyAll(ctx, c, g, out, told); err != nil {
+	if err := copyAll(ctx, c, g, out, truthOut); err != nil {
 		return r, err
 	}
-	if told != nil {
-		if err := told.finish(); err != nil {
+	if truthOut != nil {
+		if err := truthOut.finish(); err != nil {
 			return r, err
 		}
 	}
@@ -89,7 +89,7 @@ func Generate(ctx context.Context, c Config) (r sink.Result, err error) {
 }
 
 // copyAll writes all blocks of g as MEPs, and what happened at their events where that is kept.
-func copyAll(ctx context.Context, c Config, g *source.Generator, out sink.Sink, told *truthFile) error {
+func copyAll(ctx context.Context, c Config, g *source.Generator, out sink.Sink, truthOut *truthFile) error {
 	header := event.MEPHeaderSize(c.Streams)
 	mep := make([]byte, header+g.MaxBlock())
 	sources := make([]uint16, 0, c.Streams)
@@ -124,8 +124,8 @@ func copyAll(ctx context.Context, c Config, g *source.Generator, out sink.Sink, 
 		if err := out.Write(ctx, meta, mep[:header+b.Size]); err != nil {
 			return err
 		}
-		if told != nil {
-			if err := told.write(g.Truths()); err != nil {
+		if truthOut != nil {
+			if err := truthOut.write(g.Truths()); err != nil {
 				return err
 			}
 		}

@@ -105,8 +105,8 @@ func checkMDF(t *testing.T, p *pattern.Pattern, data []byte, c Config) {
 	}
 }
 
-// TestGenerateReplacesOnlyWhenTold holds that a file which is there stays.
-func TestGenerateReplacesOnlyWhenTold(t *testing.T) {
+// TestGenerateReplacesOnlyOnRequest holds that a file which is there stays.
+func TestGenerateReplacesOnlyOnRequest(t *testing.T) {
 	c := Config{
 		Path:         filepath.Join(t.TempDir(), "x"),
 		Format:       recording.MDF,

@@ -39,7 +39,7 @@ type eudaqReport struct {
 
 // inspectEUDAQ looks into a file of EUDAQ 2. Of a verification its summary is all: the format has no checksums.
 func inspectEUDAQ(ctx context.Context, out io.Writer, in *bufio.Reader, path string, opts Options) error {
-	data, err := io.ReadAll(io.LimitReader(&heedful{ctx, in}, maxEUDAQ+1))
+	data, err := io.ReadAll(io.LimitReader(&contextReader{ctx, in}, maxEUDAQ+1))
 	if err != nil {
 		return fmt.Errorf("cannot read %s: %w", path, err)
 	}
@@ -135,16 +135,16 @@ func dumpEUDAQ(out io.Writer, e *eudaq.Event, subs []eudaq.Event, asJSON bool) e
 	of := func(e *eudaq.Event) line {
 		return line{e.Number, e.Run, string(e.Description), e.Stream, e.Trigger, e.Flags, len(e.Bytes), nil}
 	}
-	whole := of(e)
+	eventLine := of(e)
 	for i := range subs {
-		whole.Subs = append(whole.Subs, of(&subs[i]))
+		eventLine.Subs = append(eventLine.Subs, of(&subs[i]))
 	}
 	if asJSON {
-		return json.NewEncoder(out).Encode(whole)
+		return json.NewEncoder(out).Encode(eventLine)
 	}
-	_, err := fmt.Fprintf(out, "event %d run %d %.64q device %d trigger %d flags %#x %d bytes\n", whole.Number, whole.Run,
-		whole.Name, whole.Device, whole.Trigger, whole.Flags, whole.Bytes)
-	for _, s := range whole.Subs {
+	_, err := fmt.Fprintf(out, "event %d run %d %.64q device %d trigger %d flags %#x %d bytes\n", eventLine.Number, eventLine.Run,
+		eventLine.Name, eventLine.Device, eventLine.Trigger, eventLine.Flags, eventLine.Bytes)
+	for _, s := range eventLine.Subs {
 		if err == nil {
 			_, err = fmt.Fprintf(out, "  event %d %.64q device %d trigger %d flags %#x %d bytes\n", s.Number, s.Name, s.Device,
 				s.Trigger, s.Flags, s.Bytes)
@@ -153,15 +153,15 @@ func dumpEUDAQ(out io.Writer, e *eudaq.Event, subs []eudaq.Event, asJSON bool) e
 	return err
 }
 
-// heedful reads until a context ends.
-type heedful struct {
+// contextReader reads until a context ends.
+type contextReader struct {
 	ctx context.Context
-	in  io.Reader
+	r   io.Reader
 }
 
-func (h *heedful) Read(b []byte) (int, error) {
+func (h *contextReader) Read(b []byte) (int, error) {
 	if err := h.ctx.Err(); err != nil {
 		return 0, err
 	}
-	return h.in.Read(b)
+	return h.r.Read(b)
 }

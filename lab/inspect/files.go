@@ -18,7 +18,7 @@ func Files(names []string) (files []string, err error) {
 			files = append(files, name) // opening says what is wrong with it
 			continue
 		}
-		found, err := within(name, deepest)
+		found, err := listFiles(name, deepest)
 		if err != nil {
 			return nil, err
 		}
@@ -35,8 +35,8 @@ func Files(names []string) (files []string, err error) {
 // deepest is how many directories within each other are looked into: an output, and its runs.
 const deepest = 2
 
-// within are the files of a directory and of those in it.
-func within(dir string, deep int) (files []string, err error) {
+// listFiles are the files of a directory and of those in it.
+func listFiles(dir string, deep int) (files []string, err error) {
 	entries, err := os.ReadDir(dir) // by name
 	if err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func within(dir string, deep int) (files []string, err error) {
 		path := filepath.Join(dir, e.Name())
 		switch {
 		case e.IsDir() && deep > 1:
-			below, err := within(path, deep-1)
+			below, err := listFiles(path, deep-1)
 			if err != nil {
 				return nil, err
 			}

@@ -75,7 +75,7 @@ func (e *BadInputError) Unwrap() error { return e.First }
 // visitor is what a mode does with the units of a file.
 type visitor interface {
 	visit(u *unit) error                   // a sound unit, valid until the call returns
-	bad(err error) (goOn bool)             // a bad unit
+	bad(err error) (proceed bool)          // a bad unit
 	skipped(bytes int64)                   // what was left out behind it
 	finish(out io.Writer, json bool) error // the end
 }
@@ -84,7 +84,7 @@ type visitor interface {
 // It returns *optionError, *BadInputError, ctx's error, or an error of reading
 // or writing.
 func Inspect(ctx context.Context, w io.Writer, path string, opts Options) error {
-	opts, err := opts.settled()
+	opts, err := opts.normalized()
 	if err != nil {
 		return err
 	}
@@ -93,11 +93,11 @@ func Inspect(ctx context.Context, w io.Writer, path string, opts Options) error 
 		return err
 	}
 	defer f.Close()
-	whole, opened, err := limited(ctx, f, path)
+	input, opened, err := limited(ctx, f, path)
 	if err != nil {
 		return err
 	}
-	in := bufio.NewReaderSize(whole, 64<<10)
+	in := bufio.NewReaderSize(input, 64<<10)
 	format := opts.Format
 	if format == FormatAuto {
 		if format, err = Detect(in, path); err != nil {
@@ -136,8 +136,8 @@ func Inspect(ctx context.Context, w io.Writer, path string, opts Options) error 
 	return nil
 }
 
-// settled fills in the zero values and refuses unknown ones.
-func (o Options) settled() (Options, error) {
+// normalized fills in the zero values and refuses unknown ones.
+func (o Options) normalized() (Options, error) {
 	if o.Format == "" {
 		o.Format = FormatAuto
 	}

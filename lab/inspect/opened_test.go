@@ -14,10 +14,10 @@ import (
 // An open segment ends for its readers at the last MEP that its index has, whatever stands behind.
 func TestInspectOfAnOpenSegment(t *testing.T) {
 	dir := t.TempDir()
-	whole := replayedMEP(t)
+	complete := replayedMEP(t)
 	id := recording.SegmentID{Builder: 0, Number: 1, Format: recording.MEP}
 	path := filepath.Join(dir, id.Name()+recording.OpenSuffix)
-	if err := os.WriteFile(path, append(bytes.Clone(whole), whole[:len(whole)/2]...), 0o666); err != nil {
+	if err := os.WriteFile(path, append(bytes.Clone(complete), complete[:len(complete)/2]...), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	look := func(o inspect.Options) string {
@@ -33,7 +33,7 @@ func TestInspectOfAnOpenSegment(t *testing.T) {
 		t.Fatal(says)
 	}
 	h := recording.Header{Segment: id}
-	e := recording.Entry{Length: int64(len(whole))}
+	e := recording.Entry{Length: int64(len(complete))}
 	if err := os.WriteFile(filepath.Join(dir, id.Index()), e.Append(h.Append(nil)), 0o666); err != nil {
 		t.Fatal(err)
 	}

@@ -126,7 +126,7 @@ func (s *summary) visit(u *unit) error {
 		s.r.Events += int64(u.mfp.N())
 	}
 	if s.clusters != nil {
-		s.clusters.unitEnds(s.format != FormatMFP)
+		s.clusters.endUnit(s.format != FormatMFP)
 	}
 	return nil
 }
@@ -234,8 +234,8 @@ func (s *summary) finish(out io.Writer, asJSON bool) error {
 		s.r.BadInput = s.first.Error()
 	}
 	if s.r.Clusters = s.clusters; s.clusters != nil {
-		s.clusters.PerBoard.settle()
-		s.clusters.PerEvent.settle()
+		s.clusters.PerBoard.computeMoments()
+		s.clusters.PerEvent.computeMoments()
 	}
 	if asJSON {
 		s.r.Opened = s.opened

@@ -64,8 +64,8 @@ func (s *spread) add(v int) {
 	s.Bins[bin]++
 }
 
-// settle computes the mean and the standard deviation, of whole numbers: the order in which they came does not matter.
-func (s *spread) settle() {
+// computeMoments computes the mean and the standard deviation, of whole numbers: the order in which they came does not matter.
+func (s *spread) computeMoments() {
 	n := float64(max(1, s.N))
 	s.Mean = float64(s.sum) / n
 	s.Sigma = math.Sqrt(max(0, float64(s.squares)/n-s.Mean*s.Mean))
@@ -109,9 +109,9 @@ func (c *clusters) board(ev uint64, data []byte) {
 	c.event[ev] += b.Len()
 }
 
-// unitEnds counts the events of a unit; whole says that the unit has all of their fragments.
-func (c *clusters) unitEnds(whole bool) {
-	if whole {
+// endUnit counts the events of a unit; whole says that the unit has all of their fragments.
+func (c *clusters) endUnit(complete bool) {
+	if complete {
 		for _, n := range c.event {
 			c.PerEvent.add(n)
 		}

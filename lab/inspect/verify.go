@@ -15,14 +15,14 @@ const maxNamed = 1000
 // verify is the visitor of ModeVerify.
 type verify struct {
 	*counted
-	named     []finding
-	skippedIn int64 // bytes left out behind bad units
-	unsigned  int64 // records without checksum
-	expect    map[uint16]uint64
-	rebuilder event.Rebuilder
-	rebuilt   []byte
-	cursors   []event.FragmentCursor
-	fragments [][]byte
+	named        []finding
+	skippedBytes int64 // bytes left out behind bad units
+	unsigned     int64 // records without checksum
+	expect       map[uint16]uint64
+	rebuilder    event.Rebuilder
+	rebuilt      []byte
+	cursors      []event.FragmentCursor
+	fragments    [][]byte
 }
 
 // finding is one problem as it is printed.
@@ -189,7 +189,7 @@ func (v *verify) event(u *unit) {
 }
 
 func (v *verify) bad(err error) bool  { v.found(err); return true }
-func (v *verify) skipped(bytes int64) { v.skippedIn += bytes }
+func (v *verify) skipped(bytes int64) { v.skippedBytes += bytes }
 
 // verdict is a verify as it is printed.
 type verdict struct {
@@ -216,7 +216,7 @@ func (v *verify) finish(out io.Writer, asJSON bool) error {
 			Units:    v.units,
 			BadUnits: v.badUnits,
 			Bytes:    v.bytes,
-			Skipped:  v.skippedIn,
+			Skipped:  v.skippedBytes,
 			Unsigned: v.unsigned,
 			Problems: v.problems,
 			Named:    append([]finding{}, v.named...),
@@ -231,6 +231,6 @@ func (v *verify) finish(out io.Writer, asJSON bool) error {
 	}
 	_, err := fmt.Fprintf(out,
 		"%s: %s, %d units of %d bytes, %d without checksum, %d bad units, %d bytes skipped, %d problems\n",
-		v.path, v.format, v.units, v.bytes, v.unsigned, v.badUnits, v.skippedIn, v.problems)
+		v.path, v.format, v.units, v.bytes, v.unsigned, v.badUnits, v.skippedBytes, v.problems)
 	return err
 }

@@ -17,11 +17,11 @@ import (
 
 // Demo says how everything is shown.
 type Demo struct {
-	Group   string // directory; "": one that is gone afterwards
-	Carrier string
-	Host    string
-	Program string // ringlet, which the owner is
-	Stay    bool   // keep the owner until ctx is over
+	Group     string // directory; "": one that is gone afterwards
+	Carrier   string
+	Host      string
+	Program   string // ringlet, which the owner is
+	KeepOwner bool   // keep the owner until ctx is over
 }
 
 // The segment of a demo, in pages: open ones; ones whose small writes are combined; ones that are not answered; ones
@@ -89,7 +89,7 @@ func (d Demo) Run(ctx context.Context, to io.Writer) (err error) {
 	if err := show(ctx, to, pair); err != nil {
 		return err
 	}
-	if d.Stay {
+	if d.KeepOwner {
 		fmt.Fprintf(to, "\nThe owner stays until you press Ctrl-C. In another terminal:\n"+
 			"  ringlet mem put demo 0 hello --group %[1]s\n  ringlet mem get demo 0 16 --group %[1]s\n"+
 			"  ringlet mem tables demo --group %[1]s\n", dir)
@@ -176,8 +176,8 @@ func showRefusals(ctx context.Context, to io.Writer, p [2]*Guest) error {
 	return nil
 }
 
-// both runs something as both guests at once.
-func both(ctx context.Context, p [2]*Guest, task func(*Guest, *memory.Import) error) error {
+// runBoth runs something as both guests at once.
+func runBoth(ctx context.Context, p [2]*Guest, task func(*Guest, *memory.Import) error) error {
 	var errs [2]error
 	var wg sync.WaitGroup
 	for i, g := range p {
@@ -195,7 +195,7 @@ func showCounter(ctx context.Context, to io.Writer, p [2]*Guest) error {
 		return err
 	}
 	start := time.Now()
-	err := both(ctx, p, func(_ *Guest, im *memory.Import) error {
+	err := runBoth(ctx, p, func(_ *Guest, im *memory.Import) error {
 		for range each {
 			if _, err := im.Add(ctx, 0, 1); err != nil {
 				return err
@@ -219,7 +219,7 @@ func showLock(ctx context.Context, to io.Writer, p [2]*Guest) error {
 	start := time.Now()
 	var mu sync.Mutex
 	waits := 0
-	err := both(ctx, p, func(g *Guest, im *memory.Import) error {
+	err := runBoth(ctx, p, func(g *Guest, im *memory.Import) error {
 		for range each {
 			ticket := g.ticket()
 			waited, err := acquire(ctx, im, lockAt, ticket)
@@ -281,7 +281,7 @@ func showWatch(ctx context.Context, to io.Writer, p [2]*Guest) error {
 func showCombining(ctx context.Context, to io.Writer, p [2]*Guest) error {
 	const writes, size = 4096, 16
 	data := make([]byte, size)
-	for _, way := range []struct {
+	for _, variant := range []struct {
 		page int64
 		verb string
 		put  func(im *memory.Import, off int64) error
@@ -293,14 +293,14 @@ func showCombining(ctx context.Context, to io.Writer, p [2]*Guest) error {
 		err := p[0].using(ctx, demoName, func(im *memory.Import) error {
 			before, start := p[0].place.space.Stats().Combined, time.Now()
 			for i := range int64(writes) {
-				if err := way.put(im, way.page*memory.PageSize+i*size); err != nil {
+				if err := variant.put(im, variant.page*memory.PageSize+i*size); err != nil {
 					return err
 				}
 			}
 			if err := im.Fence(ctx); err != nil {
 				return err
 			}
-			fmt.Fprintf(to, "%d %s of %d bytes from page %d took %v; %d joined another one\n", writes, way.verb, size, way.page,
+			fmt.Fprintf(to, "%d %s of %d bytes from page %d took %v; %d joined another one\n", writes, variant.verb, size, variant.page,
 				time.Since(start).Round(time.Microsecond), p[0].place.space.Stats().Combined-before)
 			return nil
 		})

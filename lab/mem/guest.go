@@ -31,13 +31,13 @@ const enterTime = 10 * time.Second
 // Enter takes a free place in the group of a directory, and links to its owner. What the guest does is printed to.
 func Enter(ctx context.Context, dir string, to io.Writer) (*Guest, error) {
 	tracer := stages.New()
-	p, err := take(dir, func(id *certs.Identity, g *group, rank int, held *os.File, bind string) (*place, error) {
+	p, err := claimPlace(dir, func(id *certs.Identity, g *group, rank int, held *os.File, bind string) (*place, error) {
 		return open(id, g, rank, held, bind, tracer.Follow(false))
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := p.reach(ctx, dir, p.space.Reconnect); err != nil {
+	if err := p.connectOwner(ctx, dir, p.space.Reconnect); err != nil {
 		return nil, err
 	}
 	return &Guest{
@@ -48,16 +48,16 @@ func Enter(ctx context.Context, dir string, to io.Writer) (*Guest, error) {
 	}, nil
 }
 
-// placing makes the place of a rank that is locked.
-type placing func(id *certs.Identity, g *group, rank int, held *os.File, bind string) (*place, error)
+// placeMaker makes the place of a rank that is locked.
+type placeMaker func(id *certs.Identity, g *group, rank int, held *os.File, bind string) (*place, error)
 
-// take makes a place of the first rank that is free.
-func take(dir string, make placing) (*place, error) {
+// claimPlace makes a place of the first rank that is free.
+func claimPlace(dir string, make placeMaker) (*place, error) {
 	g, err := readGroup(dir)
 	if err != nil {
 		return nil, err
 	}
-	bind, err := reaching(g.Address)
+	bind, err := sourceAddress(g.Address)
 	if err != nil {
 		return nil, err
 	}
@@ -78,8 +78,8 @@ func take(dir string, make placing) (*place, error) {
 	return nil, fmt.Errorf("all %d places for guests of %s are taken on this host: wait for one to end", guests, dir)
 }
 
-// reach links to the owner, or closes the place.
-func (p *place) reach(ctx context.Context, dir string, link func(context.Context, []int) error) error {
+// connectOwner links to the owner, or closes the place.
+func (p *place) connectOwner(ctx context.Context, dir string, link func(context.Context, []int) error) error {
 	ctx, cancel := context.WithTimeout(ctx, enterTime)
 	defer cancel()
 	if err := link(ctx, []int{ownerRank}); err != nil {
@@ -89,9 +89,9 @@ func (p *place) reach(ctx context.Context, dir string, link func(context.Context
 	return nil
 }
 
-// reaching is this host's address towards another one, with any port. A socket that is bound to all addresses sends no
+// sourceAddress is this host's address towards another one, with any port. A socket that is bound to all addresses sends no
 // large datagrams over the carrier quic-go.
-func reaching(address string) (string, error) {
+func sourceAddress(address string) (string, error) {
 	c, err := net.Dial("udp", address) // which sends nothing
 	if err != nil {
 		return "", err
@@ -145,7 +145,7 @@ func (g *Guest) Put(ctx context.Context, segment string, off int64, data []byte,
 // maxGet bounds what one Get, Fill or Compare is about, bytes.
 const maxGet = 1 << 30
 
-func sensible(count int64) error {
+func checkCount(count int64) error {
 	if count < 1 || count > maxGet {
 		return fmt.Errorf("%d bytes: 1 to %d at a time", count, maxGet)
 	}
@@ -154,7 +154,7 @@ func sensible(count int64) error {
 
 // Get reads bytes, and prints them as a dump, or as they are.
 func (g *Guest) Get(ctx context.Context, segment string, off, count int64, raw bool) error {
-	if err := sensible(count); err != nil {
+	if err := checkCount(count); err != nil {
 		return err
 	}
 	return g.using(ctx, segment, func(im *memory.Import) error {
@@ -187,7 +187,7 @@ func dump(off int64, b []byte) string {
 
 // pattern is data again and again, count bytes in all.
 func pattern(data []byte, count int64) ([]byte, error) {
-	if err := sensible(count); err != nil {
+	if err := checkCount(count); err != nil {
 		return nil, err
 	}
 	if len(data) == 0 {

@@ -121,11 +121,11 @@ func Serve(ctx context.Context, o Owner, to io.Writer) error {
 	return segments.release(err)
 }
 
-// ownSegments are the user's, the tables, the counters.
-type ownSegments [3]*shmem.Segment
+// ownerSegments are the user's, the tables, the counters.
+type ownerSegments [3]*shmem.Segment
 
 // segments makes those of an owner.
-func (o *Owner) segments() (all ownSegments, err error) {
+func (o *Owner) segments() (all ownerSegments, err error) {
 	for i, size := range [...]int{o.Size, boardSize, boardSize} {
 		if all[i], err = shmem.Create(segmentName(ownerRank, fmt.Sprint("segment", i)), size); err != nil {
 			return all, all.release(err)
@@ -135,7 +135,7 @@ func (o *Owner) segments() (all ownSegments, err error) {
 }
 
 // release gives the segments back that there are, and joins what went wrong to err.
-func (all *ownSegments) release(err error) error {
+func (all *ownerSegments) release(err error) error {
 	for _, s := range all {
 		if s != nil {
 			err = errors.Join(err, s.Close())
@@ -145,7 +145,7 @@ func (all *ownSegments) release(err error) error {
 }
 
 // serve exports the segments, tells guests where, and keeps the tables and counters until ctx is over.
-func (o *Owner) serve(ctx context.Context, p *place, g *group, segments ownSegments, to io.Writer) (err error) {
+func (o *Owner) serve(ctx context.Context, p *place, g *group, segments ownerSegments, to io.Writer) (err error) {
 	exports, err := o.export(p.space, segments)
 	if err != nil {
 		return err
@@ -167,7 +167,7 @@ func (o *Owner) serve(ctx context.Context, p *place, g *group, segments ownSegme
 	return keepBoards(ctx, p, segments[1].Bytes(), segments[2].Bytes())
 }
 
-func (o *Owner) export(s *memory.Space, segments ownSegments) (exports []*memory.Export, err error) {
+func (o *Owner) export(s *memory.Space, segments ownerSegments) (exports []*memory.Export, err error) {
 	pages := []memory.Pages{{
 		Count: (o.Size + memory.PageSize - 1) / memory.PageSize,
 		Peer:  memory.Everybody,

@@ -60,36 +60,36 @@ const (
 	kindAnswer  = 12
 )
 
-// hand is a place whose links it alone uses: what it sends is not checked by package memory.
-type hand struct {
+// rawGuest is a place whose links it alone uses: what it sends is not checked by package memory.
+type rawGuest struct {
 	*place
 	next      uint64 // id of the next request
 	answers   chan []byte
 	completed chan error
 }
 
-func (h *hand) Placed(int, transport.Placement)         {}
-func (h *hand) PlacedMany(int, []transport.Placement)   {}
-func (h *hand) Refused(int, transport.Placement, error) {}
-func (h *hand) Malformed(int, error)                    {}
-func (h *hand) LinkDown(int, error)                     {}
-func (h *hand) Completed(_ int, _ uint64, err error)    { h.completed <- err }
+func (h *rawGuest) Placed(int, transport.Placement)         {}
+func (h *rawGuest) PlacedMany(int, []transport.Placement)   {}
+func (h *rawGuest) Refused(int, transport.Placement, error) {}
+func (h *rawGuest) Malformed(int, error)                    {}
+func (h *rawGuest) LinkDown(int, error)                     {}
+func (h *rawGuest) Completed(_ int, _ uint64, err error)    { h.completed <- err }
 
 // Signal keeps an answer. Of more than there is room for, which nobody asked for, the rest is dropped.
-func (h *hand) Signal(_ int, b []byte) {
+func (h *rawGuest) Signal(_ int, b []byte) {
 	select {
 	case h.answers <- append([]byte(nil), b...):
 	default:
 	}
 }
 
-// handTime bounds how long an answer is waited for.
-const handTime = 2 * time.Second
+// answerTimeout bounds how long an answer is waited for.
+const answerTimeout = 2 * time.Second
 
-// enterHand takes a free place, and links to the owner.
-func enterHand(ctx context.Context, dir string) (*hand, error) {
-	h := &hand{answers: make(chan []byte, 16), completed: make(chan error, 16)}
-	p, err := take(dir, func(id *certs.Identity, g *group, rank int, held *os.File, bind string) (*place, error) {
+// enterRaw takes a free place, and links to the owner.
+func enterRaw(ctx context.Context, dir string) (*rawGuest, error) {
+	h := &rawGuest{answers: make(chan []byte, 16), completed: make(chan error, 16)}
+	p, err := claimPlace(dir, func(id *certs.Identity, g *group, rank int, held *os.File, bind string) (*place, error) {
 		p, cfg, err := prepare(id, g, rank, held, bind)
 		if err != nil {
 			return nil, errors.Join(err, p.close())
@@ -102,11 +102,11 @@ func enterHand(ctx context.Context, dir string) (*hand, error) {
 		return nil, err
 	}
 	h.place = p
-	return h, p.reach(ctx, dir, p.ends.Reconnect)
+	return h, p.connectOwner(ctx, dir, p.ends.Reconnect)
 }
 
 // message puts one together.
-func (h *hand) message(kind byte, p *Packet, ref shmem.Ref) (b []byte, id uint64) {
+func (h *rawGuest) message(kind byte, p *Packet, ref shmem.Ref) (b []byte, id uint64) {
 	h.next++
 	le := binary.LittleEndian
 	b = le.AppendUint32([]byte{'M', kind, 0, memory.MessageVersion}, p.Count)
@@ -120,8 +120,8 @@ func (h *hand) message(kind byte, p *Packet, ref shmem.Ref) (b []byte, id uint64
 var errNoAnswer = errors.New("no answer")
 
 // answer waits for the answer to a request, and returns its status and its body.
-func (h *hand) answer(ctx context.Context, id uint64) (status memory.Cause, body []byte, err error) {
-	bounded, cancel := context.WithTimeoutCause(ctx, handTime, errNoAnswer)
+func (h *rawGuest) answer(ctx context.Context, id uint64) (status memory.Cause, body []byte, err error) {
+	bounded, cancel := context.WithTimeoutCause(ctx, answerTimeout, errNoAnswer)
 	defer cancel()
 	for {
 		select {
@@ -136,7 +136,7 @@ func (h *hand) answer(ctx context.Context, id uint64) (status memory.Cause, body
 }
 
 // find imports a segment, and returns the window of its first open pages.
-func (h *hand) find(ctx context.Context, name string) (ref shmem.Ref, err error) {
+func (h *rawGuest) find(ctx context.Context, name string) (ref shmem.Ref, err error) {
 	b, id := h.message(kindFind, &Packet{Data: []byte(name)}, ref)
 	if err := h.ends.Signal(ownerRank, b); err != nil {
 		return ref, err
@@ -164,7 +164,7 @@ func (p *Packet) Send(ctx context.Context, dir string, to io.Writer) (err error)
 		return err
 	}
 	defer func() { err = errors.Join(err, g.Close()) }()
-	h, err := enterHand(ctx, dir)
+	h, err := enterRaw(ctx, dir)
 	if err != nil {
 		return err
 	}
@@ -194,13 +194,13 @@ func (p *Packet) Send(ctx context.Context, dir string, to io.Writer) (err error)
 		if err != nil {
 			return err
 		}
-		return p.tell(to, h, ref, became, usual, moved)
+		return p.printOutcome(to, h, ref, became, usual, moved)
 	})
 }
 
 // marker asks for something and waits for the answer: then the owner has taken what this hand has signalled before.
 // Behind a request with a larger number the marker's is dropped as repeated, and the wait for its answer ends.
-func (h *hand) marker(ctx context.Context) error {
+func (h *rawGuest) marker(ctx context.Context) error {
 	_, err := h.find(ctx, countersName)
 	if errors.Is(err, errNoAnswer) {
 		return nil
@@ -244,7 +244,7 @@ func (g *Guest) counters(ctx context.Context, im *memory.Import) (map[string]uin
 }
 
 // send sends the packet, and says what became of it.
-func (p *Packet) send(ctx context.Context, h *hand, ref shmem.Ref) (became string, err error) {
+func (p *Packet) send(ctx context.Context, h *rawGuest, ref shmem.Ref) (became string, err error) {
 	switch p.Kind {
 	case packetDatagram:
 		return "Nobody answers such", p.toSocket(ctx, h.group.Address)
@@ -275,7 +275,7 @@ func (p *Packet) send(ctx context.Context, h *hand, ref shmem.Ref) (became strin
 	status, _, err := h.answer(ctx, id)
 	switch {
 	case errors.Is(err, errNoAnswer):
-		return fmt.Sprintf("The owner did not answer within %v", handTime), nil
+		return fmt.Sprintf("The owner did not answer within %v", answerTimeout), nil
 	case err != nil:
 		return "", err
 	case status != 0:
@@ -294,18 +294,18 @@ func (p *Packet) toSocket(ctx context.Context, address string) error {
 	return errors.Join(err, c.Close())
 }
 
-// telling are the counters that say what became of something, by what is in their names.
-var telling = []string{"memory.", "refused", "malformed", "stale", "placed", "socket.quic_"}
+// relevantCounters are the counters that say what became of something, by what is in their names.
+var relevantCounters = []string{"memory.", "refused", "malformed", "stale", "placed", "socket.quic_"}
 
-// tell prints it as a sentence.
-func (p *Packet) tell(to io.Writer, h *hand, ref shmem.Ref, became string, usual, moved map[string]uint64) error {
+// printOutcome prints it as a sentence.
+func (p *Packet) printOutcome(to io.Writer, h *rawGuest, ref shmem.Ref, became string, usual, moved map[string]uint64) error {
 	what := fmt.Sprintf("%s of %d bytes", p.Kind, len(p.Data))
 	if p.Kind != packetBytes && p.Kind != packetDatagram {
 		what += fmt.Sprintf(" for window %d:%08x, offset %d", ref.Window, ref.Gen, p.Offset)
 	}
 	var by []string
 	for _, name := range slices.Sorted(maps.Keys(moved)) {
-		says := slices.ContainsFunc(telling, func(part string) bool { return strings.Contains(name, part) })
+		says := slices.ContainsFunc(relevantCounters, func(substring string) bool { return strings.Contains(name, substring) })
 		if n := moved[name]; says && n > 0 && usual[name] == 0 {
 			by = append(by, fmt.Sprintf("  %s +%d: %s", name, n, helpOf(name)))
 		}

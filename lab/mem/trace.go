@@ -83,15 +83,15 @@ func (g *Guest) Trace(ctx context.Context, segment string, off int64, data []byt
 		}
 		return g.using(ctx, countersName, func(counters *memory.Import) error {
 			var took [len(traceRows)][]int64
-			left := 0
+			skipped := 0
 			for range writes {
 				if ok, err := g.traceOne(ctx, im, counters, off, data, &took); err != nil {
 					return err
 				} else if !ok {
-					left++
+					skipped++
 				}
 			}
-			return g.printTrace(im, off, len(data), left, &took)
+			return g.printTrace(im, off, len(data), skipped, &took)
 		})
 	})
 }
@@ -114,23 +114,23 @@ func (g *Guest) traceOne(ctx context.Context, im, counters *memory.Import, off i
 			return false, fmt.Errorf("the write was not answered within %v", traceTime)
 		}
 	}
-	own := before
-	for own[0] == before[0] { // the answer may be here before the owner has noted that
-		if own, err = readArrival(ctx, counters); err != nil {
+	arrival := before
+	for arrival[0] == before[0] { // the answer may be here before the owner has noted that
+		if arrival, err = readArrival(ctx, counters); err != nil {
 			return false, err
 		}
 		if time.Now().After(until) {
 			return false, errors.New("the owner did not note the write")
 		}
 	}
-	row := [len(traceRows)]int64{4: t.Passed(transport.StageAnswered) - t.Passed(transport.StageSealed) - own[2],
-		5: own[1], 6: own[2] - own[1], 7: own[3] - own[2], 8: t.Passed(transport.StageAnswered) - began}
+	row := [len(traceRows)]int64{4: t.Passed(transport.StageAnswered) - t.Passed(transport.StageSealed) - arrival[2],
+		5: arrival[1], 6: arrival[2] - arrival[1], 7: arrival[3] - arrival[2], 8: t.Passed(transport.StageAnswered) - began}
 	last := began
 	for s := transport.StageQueued; s <= transport.StageSent; s++ {
 		row[s], last = t.Passed(s)-last, t.Passed(s)
 	}
 	for _, ns := range row {
-		if ns < 0 || own[0] != before[0]+1 {
+		if ns < 0 || arrival[0] != before[0]+1 {
 			return false, nil
 		}
 	}
@@ -149,15 +149,15 @@ func readArrival(ctx context.Context, counters *memory.Import) (words [4]int64, 
 	return words, err
 }
 
-func (g *Guest) printTrace(im *memory.Import, off int64, size, left int, took *[len(traceRows)][]int64) error {
+func (g *Guest) printTrace(im *memory.Import, off int64, size, skipped int, took *[len(traceRows)][]int64) error {
 	var rows [][]string
 	for i, r := range traceRows {
 		rows = append(rows, []string{r.name, r.where, fmt.Sprintf("%.2f", stages.Median(took[i])), r.says})
 	}
 	title := fmt.Sprintf("%d writes to %s [%d, +%d), one at a time; medians", len(took[0]), im.Node(), off, size)
-	if left > 0 {
+	if skipped > 0 {
 		title += fmt.Sprintf("; %d more are left out, of which a stage was not seen in order, or beside which others wrote",
-			left)
+			skipped)
 	}
 	return trial.Table(g.to, title, []string{"stage", "where", "took µs", "what is over"}, rows)
 }

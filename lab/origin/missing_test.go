@@ -53,7 +53,7 @@ func lackingMEP(t *testing.T, g *generated, f recording.Format, lacks []uint16) 
 // TestMissingFragmentsAreNoWrongContent holds that what a lost readout unit has not given is told as missing, of which
 // source, and that all other fragments are compared.
 func TestMissingFragmentsAreNoWrongContent(t *testing.T) {
-	c, err := Of(t.Context(), &recording.Manifest{Run: 9, Configuration: "nodes: 2\npacking: 10\nstreams: 3\n"})
+	c, err := Find(t.Context(), &recording.Manifest{Run: 9, Configuration: "nodes: 2\npacking: 10\nstreams: 3\n"})
 	must.OK(t, err)
 	g, _ := c.(*generated)
 	for _, f := range []recording.Format{recording.MFP, recording.MDF} {

@@ -16,8 +16,8 @@ import (
 	"ringlet/node/config"
 )
 
-// Of finds the origin of a run's events.
-func Of(ctx context.Context, m *recording.Manifest) (recording.Content, error) {
+// Find finds the origin of a run's events.
+func Find(ctx context.Context, m *recording.Manifest) (recording.Content, error) {
 	c, err := config.Recorded("the configuration in "+recording.ManifestName, []byte(m.Configuration))
 	if err == nil {
 		err = c.Complete()
@@ -56,14 +56,14 @@ type generated struct {
 
 // scratch is memory that is used from MEP to MEP.
 type scratch struct {
-	fragment  []byte
-	fragments []event.SourceFragment
-	record    []byte
-	unpacked  []byte       // a record that was compressed
-	plain     event.Record // record or unpacked
-	parts     [][]byte
-	cursors   []event.FragmentCursor
-	rebuilder event.Rebuilder
+	fragment     []byte
+	fragments    []event.SourceFragment
+	record       []byte
+	unpacked     []byte       // a record that was compressed
+	plain        event.Record // record or unpacked
+	fragmentData [][]byte
+	cursors      []event.FragmentCursor
+	rebuilder    event.Rebuilder
 }
 
 // Close has nothing to close.
@@ -86,7 +86,7 @@ func (g *generated) Check(f recording.Format, e *recording.Entry, data []byte) e
 			return fmt.Errorf("source %d stands in place %d", mfps[i].Source(), i)
 		}
 	}
-	missing := missingIn(mfps)
+	missing := findMissing(mfps)
 	for i := range mfps {
 		if missing != nil && slices.Contains(missing.Sources, mfps[i].Source()) {
 			continue
@@ -98,8 +98,8 @@ func (g *generated) Check(f recording.Format, e *recording.Entry, data []byte) e
 	return orNil(missing)
 }
 
-// missingIn tells which sources have given nothing of a MEP; nil: all have given something.
-func missingIn(mfps []event.MFP) (missing *recording.MissingError) {
+// findMissing tells which sources have given nothing of a MEP; nil: all have given something.
+func findMissing(mfps []event.MFP) (missing *recording.MissingError) {
 	for i := range mfps {
 		gone := 0
 		for mfps[i].HasType(event.FragmentMissing) && gone < mfps[i].N() &&
@@ -207,10 +207,10 @@ func (g *generated) record(s *scratch, id uint64, lacks []uint16) (err error) {
 			Source:  uint16(i),
 		})
 	}
-	left := s.fragment
+	rest := s.fragment
 	for i := range s.fragments { // now that their memory moves no more
 		size := g.p.Size(uint16(i), id)
-		s.fragments[i].Data, left = left[:size], left[size:]
+		s.fragments[i].Data, rest = rest[:size], rest[size:]
 	}
 	for i := range s.fragments {
 		if slices.Contains(lacks, s.fragments[i].Source) {

@@ -16,7 +16,7 @@ import (
 func full(t *testing.T, dir string) (*recording.Verification, string) {
 	t.Helper()
 	v, err := recording.Verify(t.Context(), dir, recording.VerifyOptions{
-		Content: func(m *recording.Manifest) (recording.Content, error) { return Of(t.Context(), m) },
+		Content: func(m *recording.Manifest) (recording.Content, error) { return Find(t.Context(), m) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ func TestOfRefusesWhatCannotBeCompared(t *testing.T) {
 		"no YAML":        {"{", "run 9 cannot be compared"},
 		"an unknown key": {"pakcing: 4\n", "packing"},
 	} {
-		_, err := Of(t.Context(), &recording.Manifest{Run: 9, Configuration: c.text})
+		_, err := Find(t.Context(), &recording.Manifest{Run: 9, Configuration: c.text})
 		if err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -47,7 +47,7 @@ func replayed(ctx context.Context, m *recording.Manifest, c *config.Config) (rec
 		err = isMDF(f)
 	}
 	if err == nil {
-		err = in.learn(ctx)
+		err = in.indexRecords(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("run %d cannot be compared with its input: %w", m.Run, err), f.Close())
@@ -71,8 +71,8 @@ func isMDF(f *os.File) error {
 	return nil
 }
 
-// learn finds the records, up to the first bad one: the replay ended there.
-func (in *input) learn(ctx context.Context) error {
+// indexRecords finds the records, up to the first bad one: the replay ended there.
+func (in *input) indexRecords(ctx context.Context) error {
 	r := event.NewUnitReader(in.f, event.UnitReaderOptions{Verify: true})
 	for {
 		record, err := r.Next()
@@ -131,7 +131,7 @@ func (in *input) Check(f recording.Format, e *recording.Entry, data []byte) erro
 			return nil
 		}
 		if err == nil {
-			err = in.same(s, id, got)
+			err = in.compareRecord(s, id, got)
 		}
 		if err != nil {
 			return err
@@ -139,7 +139,7 @@ func (in *input) Check(f recording.Format, e *recording.Entry, data []byte) erro
 	}
 }
 
-func (in *input) same(s *scratch, id uint64, got []byte) error {
+func (in *input) compareRecord(s *scratch, id uint64, got []byte) error {
 	if err := in.record(s, id); err != nil {
 		return err
 	}
@@ -152,22 +152,22 @@ func (in *input) fragments(s *scratch, f recording.Format, e *recording.Entry, d
 	if err != nil {
 		return err
 	}
-	if missing := missingIn(mfps); missing != nil {
+	if missing := findMissing(mfps); missing != nil {
 		return missing // a record of the input cannot be made of the others
 	}
-	s.cursors, s.parts = s.cursors[:0], s.parts[:0]
+	s.cursors, s.fragmentData = s.cursors[:0], s.fragmentData[:0]
 	for i := range mfps {
-		s.cursors, s.parts = append(s.cursors, mfps[i].Cursor()), append(s.parts, nil)
+		s.cursors, s.fragmentData = append(s.cursors, mfps[i].Cursor()), append(s.fragmentData, nil)
 	}
 	for i := range uint64(e.Events) {
 		for k := range s.cursors {
 			if !s.cursors[k].Next() {
 				return fmt.Errorf("source %d has only %d events", mfps[k].Source(), i)
 			}
-			s.parts[k] = s.cursors[k].Data()
+			s.fragmentData[k] = s.cursors[k].Data()
 		}
-		if s.fragment, err = s.rebuilder.Append(s.fragment[:0], s.parts); err == nil {
-			err = in.same(s, e.FirstEvent+i, s.fragment)
+		if s.fragment, err = s.rebuilder.Append(s.fragment[:0], s.fragmentData); err == nil {
+			err = in.compareRecord(s, e.FirstEvent+i, s.fragment)
 		}
 		if err != nil {
 			return err

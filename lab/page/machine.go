@@ -45,16 +45,16 @@ func (m *Machine) String() string {
 	return fmt.Sprintf("%s (%s), %d cores, %s, %s", m.CPU, strings.Join(m.Flags, " "), m.Cores, m.Kernel, m.Go)
 }
 
-// For adds what binds so many processes there.
-func (m Machine) For(processes int) Machine {
+// ForProcesses adds what binds so many processes there.
+func (m Machine) ForProcesses(processes int) Machine {
 	m.Processes = processes
 	m.Limits = hostlimits.Judge(hostlimits.Read("127.0.0.1"), hostlimits.Wants{SocketBuffer: socketBuffer,
 		Processes: processes})
 	return m
 }
 
-// This looks at where it runs. What cannot be found out stays empty.
-func This(version string) Machine {
+// ThisMachine looks at where it runs. What cannot be found out stays empty.
+func ThisMachine(version string) Machine {
 	m := Machine{
 		Cores:   runtime.NumCPU(),
 		Go:      runtime.Version(),
@@ -85,8 +85,8 @@ func This(version string) Machine {
 	return m
 }
 
-// telling are the flags of a processor that decide how fast ciphers, checksums and copies are.
-var telling = []string{"aes", "pclmulqdq", "sse4_2", "avx2", "avx512f", "vaes", "vpclmulqdq"}
+// relevantFlags are the flags of a processor that decide how fast ciphers, checksums and copies are.
+var relevantFlags = []string{"aes", "pclmulqdq", "sse4_2", "avx2", "avx512f", "vaes", "vpclmulqdq"}
 
 // processor reads what the kernel says of the first one.
 func processor(cpuinfo io.Reader) (model string, flags []string) {
@@ -98,7 +98,7 @@ func processor(cpuinfo io.Reader) (model string, flags []string) {
 			model = strings.TrimSpace(value)
 		case "flags":
 			all := strings.Fields(value)
-			flags = slices.DeleteFunc(slices.Clone(telling), func(f string) bool { return !slices.Contains(all, f) })
+			flags = slices.DeleteFunc(slices.Clone(relevantFlags), func(f string) bool { return !slices.Contains(all, f) })
 		}
 	}
 	return model, flags

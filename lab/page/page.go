@@ -16,14 +16,14 @@ import (
 
 // A Page is everything in one file of HTML. The template writes its words and tables, the script draws its figures.
 type Page struct {
-	Kind  string // of what: "Ringlet sweep"
-	Name  string
-	Lead  string // what was measured and when, in a sentence or two
-	Parts []Part
+	Kind     string // of what: "Ringlet sweep"
+	Name     string
+	Lead     string // what was measured and when, in a sentence or two
+	Sections []Section
 }
 
 // A Part of a page. What is empty in it is left out. The script gets what it draws.
-type Part struct {
+type Section struct {
 	ID        string     `json:"-"` // for links
 	Title     string     `json:"-"`
 	Note      string     `json:"-"`
@@ -47,9 +47,9 @@ type Cell struct {
 	Words bool // it may be broken into lines
 }
 
-// Of writes a spread into a cell: the median, the least and the most where they differ, and where it has one, the
+// SpreadCell writes a spread into a cell: the median, the least and the most where they differ, and where it has one, the
 // interval of the median.
-func Of(s trial.Spread) Cell {
+func SpreadCell(s trial.Spread) Cell {
 	if s.N == 0 {
 		return Cell{Text: trial.None}
 	}
@@ -63,8 +63,8 @@ func Of(s trial.Spread) Cell {
 	return c
 }
 
-// Text makes a table of texts; those of the columns named are words.
-func Text(heads []string, rows [][]string, words ...int) Table {
+// TextTable makes a table of texts; those of the columns named are words.
+func TextTable(heads []string, rows [][]string, words ...int) Table {
 	t := Table{Heads: heads}
 	for _, row := range rows {
 		cells := make([]Cell, len(row))
@@ -148,9 +148,9 @@ var pageTemplate = template.Must(template.New("report.html").Funcs(template.Func
 		}
 	},
 	"phases": func() template.JS { return template.JS(uplot.Phases) },
-	"data":   func(p []Part) (template.JS, error) { b, err := json.Marshal(p); return template.JS(b), err },
+	"data":   func(p []Section) (template.JS, error) { b, err := json.Marshal(p); return template.JS(b), err },
 	"short":  trial.Short,
-	"when":   When,
+	"when":   FormatTime,
 }).ParseFS(web, "web/report.html"))
 
 // charts is uPlot as the template wants it.
@@ -170,8 +170,8 @@ func embedded(file string) string {
 	return string(text)
 }
 
-// When writes a time as pages do.
-func When(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+// FormatTime writes a time as pages do.
+func FormatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 // Write writes the file.
 func (p *Page) Write(w io.Writer) error { return pageTemplate.Execute(w, p) }
@@ -181,9 +181,9 @@ const Unsaved = ".part"
 
 // Save writes a file so that whoever looks finds the old one, if there is one, or the new one, whole.
 func Save(path string, text []byte) error {
-	part := path + Unsaved
-	if err := safeopen.WriteNoFollow(part, bytes.NewReader(text), 0o666); err != nil {
+	temp := path + Unsaved
+	if err := safeopen.WriteNoFollow(temp, bytes.NewReader(text), 0o666); err != nil {
 		return err
 	}
-	return os.Rename(part, path)
+	return os.Rename(temp, path)
 }

@@ -18,9 +18,9 @@ func TestThePageIsWhole(t *testing.T) {
 		}
 		return nil
 	})
-	p := Page{Kind: "Kind", Name: "<b>", Lead: "lead", Parts: []Part{
-		{ID: "one", Title: "One", Table: Text([]string{"a", "b"}, [][]string{{"x", "</script>"}}, 1)},
-		{ID: "two", Title: "Two", Text: "text", Ran: []Ran{{Machine: This("v1").For(2)}, {}},
+	p := Page{Kind: "Kind", Name: "<b>", Lead: "lead", Sections: []Section{
+		{ID: "one", Title: "One", Table: TextTable([]string{"a", "b"}, [][]string{{"x", "</script>"}}, 1)},
+		{ID: "two", Title: "Two", Text: "text", Ran: []Ran{{Machine: ThisMachine("v1").ForProcesses(2)}, {}},
 			Figures: []Figure{{Title: "</script>"}}},
 	}}
 	var b bytes.Buffer
@@ -41,7 +41,7 @@ func TestCellsOfSpreads(t *testing.T) {
 	for want, v := range map[string][]float64{
 		"–": nil, "2": {2, 2}, "2 | 1–3": {1, 2, 3}, "3.5 | 1–6; 95 %: 1–6": {1, 2, 3, 4, 5, 6},
 	} {
-		c := Of(trial.SpreadOf(v))
+		c := SpreadCell(trial.SpreadOf(v))
 		if got := strings.TrimSuffix(c.Text+" | "+c.Small, " | "); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
@@ -54,7 +54,7 @@ func TestProcessor(t *testing.T) {
 	if model != "A: B" || !slices.Equal(flags, []string{"aes", "vaes"}) {
 		t.Errorf("%q, %q", model, flags)
 	}
-	m := This("v1")
+	m := ThisMachine("v1")
 	m.CPU, m.Flags, m.Cores, m.Kernel, m.Go, m.Commit = "A", []string{"aes", "vaes"}, 2, "Linux 6", "go1", "abc"
 	if m.String() != "A (aes vaes), 2 cores, Linux 6, go1" || m.Program() != "v1, commit abc" {
 		t.Errorf("%s; %s", &m, m.Program())

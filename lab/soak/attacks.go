@@ -11,7 +11,7 @@ import (
 // attacks are what the summary says of a hostile run.
 type attacks struct {
 	times   map[string]int
-	came    map[string]map[string]int // what came back, by attack
+	answers map[string]map[string]int // what came back, by attack
 	verdict string
 	safe    string
 	memory  []string
@@ -20,18 +20,18 @@ type attacks struct {
 // add counts an attack.
 func (a *attacks) add(name string, came map[string]int) {
 	a.times[name]++
-	if a.came[name] == nil {
-		a.came[name] = map[string]int{}
+	if a.answers[name] == nil {
+		a.answers[name] = map[string]int{}
 	}
 	for what, n := range came {
-		a.came[name][what] += n
+		a.answers[name][what] += n
 	}
 }
 
 func (a *attacks) write(line func(name, format string, args ...any)) {
 	head := "attacks"
 	for _, name := range slices.Sorted(maps.Keys(a.times)) {
-		line(head, "%-38s %4d times; %s", name, a.times[name], summed(a.came[name]))
+		line(head, "%-38s %4d times; %s", name, a.times[name], summed(a.answers[name]))
 		head = ""
 	}
 	line("run", "%s", a.verdict)
@@ -40,14 +40,14 @@ func (a *attacks) write(line func(name, format string, args ...any)) {
 }
 
 // A lot is fragments of one source: which were found, and which were told to be safe.
-type lot struct {
+type sourceFragments struct {
 	found []bool
 	twice uint64
 	wrong uint64
 }
 
-// take notes a fragment of this number that was found.
-func (l *lot) take(number uint64, right bool) {
+// record notes a fragment of this number that was found.
+func (l *sourceFragments) record(number uint64, right bool) {
 	switch {
 	case !right || number >= uint64(len(l.found)):
 		l.wrong++
@@ -59,10 +59,10 @@ func (l *lot) take(number uint64, right bool) {
 }
 
 // judge says what is missing of the fragments below acked, but for those that were given up.
-func (l *lot) judge(who string, acked uint64, given func(uint64) bool) (safe uint64, problems []string) {
+func (l *sourceFragments) judge(who string, acked uint64, givenUp func(uint64) bool) (safe uint64, problems []string) {
 	missing := uint64(0)
 	for n := range min(acked, uint64(len(l.found))) {
-		if given(n) {
+		if givenUp(n) {
 			continue
 		}
 		safe++

@@ -75,8 +75,8 @@ func planChain(seed uint64, index int, env env) planned {
 func (d *dice) chain(s shape, processes string) (set []string) {
 	add := func(name string, value any) { set = append(set, fmt.Sprintf("%s=%v", name, value)) }
 	d.every(s, add)
-	add("discipline", d.one("shift", "free", "pull", "tagring"))
-	add("transport", d.one("quic", "quic", "auto"))
+	add("discipline", d.pick("shift", "free", "pull", "tagring"))
+	add("transport", d.pick("quic", "quic", "auto"))
 	add("builder-loss", "expendable")
 	add("decision-node", s.decision)
 	add("decision-timeout", "2s")
@@ -102,8 +102,8 @@ func (d *dice) chain(s shape, processes string) (set []string) {
 	return set
 }
 
-// order is what a subscriber sees of the decisions of a run, as a pure core.
-type order struct {
+// decisionOrder is what a subscriber sees of the decisions of a run, as a pure core.
+type decisionOrder struct {
 	next  uint64 // event
 	fresh bool   // the connection has given nothing yet
 
@@ -114,10 +114,10 @@ type order struct {
 }
 
 // connect says that what comes is of another connection.
-func (o *order) connect() { o.fresh = true }
+func (o *decisionOrder) connect() { o.fresh = true }
 
-// take has the next decision.
-func (o *order) take(event uint64) {
+// record has the next decision.
+func (o *decisionOrder) record(event uint64) {
 	switch {
 	case event < o.next:
 		o.Again++
@@ -134,19 +134,19 @@ func (o *order) take(event uint64) {
 
 // A subscriber reads the decisions of a run, and connects again where the decision unit comes back.
 type subscriber struct {
-	at     string
+	addr   string
 	cancel context.CancelFunc
 	done   chan struct{}
-	order  order
+	order  decisionOrder
 	broken error // bytes that are no decision
 }
 
 // subscribed is enough for a second of decisions, so that who waits for a processor is not cut off.
 const subscribed = 8 << 20
 
-func subscribe(ctx context.Context, at string) *subscriber {
+func subscribe(ctx context.Context, addr string) *subscriber {
 	ctx, cancel := context.WithCancel(ctx)
-	s := &subscriber{at: at, cancel: cancel, done: make(chan struct{})}
+	s := &subscriber{addr: addr, cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(s.done)
 		for ctx.Err() == nil && s.broken == nil {
@@ -162,7 +162,7 @@ func subscribe(ctx context.Context, at string) *subscriber {
 
 // connection reads one to its end; there may be nobody who listens.
 func (s *subscriber) connection(ctx context.Context) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.at)
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.addr)
 	if err != nil {
 		return
 	}
@@ -174,15 +174,15 @@ func (s *subscriber) connection(ctx context.Context) {
 	for had := 0; ; {
 		n, err := conn.Read(block[had:])
 		had += n
-		whole := had - had%decision.ResultSize
-		for b := block[:whole]; len(b) > 0; b = b[decision.ResultSize:] {
+		complete := had - had%decision.ResultSize
+		for b := block[:complete]; len(b) > 0; b = b[decision.ResultSize:] {
 			var r decision.Result
 			if s.broken = r.Parse(b[:decision.ResultSize]); s.broken != nil {
 				return
 			}
-			s.order.take(r.Event)
+			s.order.record(r.Event)
 		}
-		had = copy(block, block[whole:had])
+		had = copy(block, block[complete:had])
 		if err != nil {
 			if !errors.Is(err, io.EOF) && had > 0 {
 				s.broken = fmt.Errorf("the connection ended within a decision: %w", err)
@@ -193,14 +193,14 @@ func (s *subscriber) connection(ctx context.Context) {
 }
 
 // end waits for what is on its way, and returns what there was.
-func (s *subscriber) end() (order, error) {
+func (s *subscriber) end() (decisionOrder, error) {
 	s.cancel()
 	<-s.done
 	return s.order, s.broken
 }
 
 // judgeOrder is what must hold of the decisions of a run that a subscriber saw.
-func judgeOrder(t *trial, o order, broken error) (problems []string) {
+func judgeOrder(t *trial, o decisionOrder, broken error) (problems []string) {
 	if broken != nil {
 		problems = append(problems, fmt.Sprintf("decisions: %v", broken))
 	}
@@ -221,16 +221,16 @@ func judgeOrder(t *trial, o order, broken error) (problems []string) {
 		if err != nil || d == nil || d.Lost || d.First > 0 || len(t.Runs) > 1 {
 			continue // it has nothing to compare with, or judgeRecord complains
 		}
-		if told := o.Seen + o.Unseen; told != d.Decided {
+		if reported := o.Seen + o.Unseen; reported != d.Decided {
 			problems = append(problems, fmt.Sprintf("run %d: it tells of %d decisions, and its subscriber of %d, the last %d",
-				run.GetNumber(), d.Decided, told, o.next))
+				run.GetNumber(), d.Decided, reported, o.next))
 		}
 	}
 	return problems
 }
 
-// judge is a filter of a user's own: it accepts each 25th event, and takes a place again when its run has ended.
-const judge = `
+// filterScript is a filter of a user's own: it accepts each 25th event, and takes a place again when its run has ended.
+const filterScript = `
 import sys
 from ringlet.filter import Filter
 while True:
@@ -242,17 +242,17 @@ while True:
 // output is where what is built goes, and decisions.
 func (c *cluster) output(r planned) []string {
 	if r.Place == nowhere {
-		return []string{"output=discard:", "decision-output=tcp:" + c.decided}
+		return []string{"output=discard:", "decision-output=tcp:" + c.decisionAddr}
 	}
 	return []string{"output=" + c.path(string(r.Place)) + "/"}
 }
 
-// listen starts the filters of a run and its subscriber. The function that it returns ends both, and judges.
-func (c *cluster) listen(ctx context.Context, r planned, t *trial) (end func()) {
-	if err := c.judging(r.Filter); err != nil {
+// startConsumers starts the filters of a run and its subscriber. The function that it returns ends both, and judges.
+func (c *cluster) startConsumers(ctx context.Context, r planned, t *trial) (end func()) {
+	if err := c.startFilters(r.Filter); err != nil {
 		t.problem("no filter can be started: %v", err)
 	}
-	s := subscribe(ctx, c.decided)
+	s := subscribe(ctx, c.decisionAddr)
 	return func() {
 		order, broken := s.end()
 		t.Order = order
@@ -264,8 +264,8 @@ func (c *cluster) listen(ctx context.Context, r planned, t *trial) (end func()) 
 	}
 }
 
-// judging starts the filters of that name: two, which are started again when they die.
-func (c *cluster) judging(name string) error {
+// startFilters starts the filters of that name: two, which are started again when they die.
+func (c *cluster) startFilters(name string) error {
 	if name == "" {
 		return nil
 	}
@@ -276,13 +276,13 @@ func (c *cluster) judging(name string) error {
 	c.filters = map[string]*process{}
 	for _, n := range []string{"filter0", "filter1"} {
 		c.filters[n] = &process{
-			name: n,
-			args: []string{"-c", judge, name},
-			host: c.hosts[controlName],
-			log:  c.path("logs", n+".log"),
-			dir:  clients,
-			exe:  c.env.Python,
-			tell: c.tell,
+			name:   n,
+			args:   []string{"-c", filterScript, name},
+			host:   c.hosts[controlName],
+			log:    c.path("logs", n+".log"),
+			dir:    clients,
+			exe:    c.env.Python,
+			report: c.report,
 		}
 		if err := c.filters[n].start(); err != nil {
 			return err
@@ -291,13 +291,13 @@ func (c *cluster) judging(name string) error {
 	return nil
 }
 
-// python is the interpreter for filters; empty where there is none.
-func python() string {
-	at, err := exec.LookPath("python3")
+// findPython is the interpreter for filters; empty where there is none.
+func findPython() string {
+	path, err := exec.LookPath("python3")
 	if err != nil {
 		return ""
 	}
-	out, err := exec.Command(at, "-c", "import sys; assert sys.version_info >= (3, 9); print(sys.executable)").Output()
+	out, err := exec.Command(path, "-c", "import sys; assert sys.version_info >= (3, 9); print(sys.executable)").Output()
 	if err != nil {
 		return ""
 	}

@@ -16,7 +16,7 @@ func TestChainIsTaken(t *testing.T) {
 	seen := map[kind]int{}
 	drawn(env{Chain: true, Python: "python3"}, func(seed uint64, r planned) {
 		cfg := config.Default()
-		c := &cluster{decided: "127.0.0.1:7801"}
+		c := &cluster{decisionAddr: "127.0.0.1:7801"}
 		must.OK(t, cfg.Apply(append(slices.Clone(r.Settings), c.output(r)...)))
 		if err := cfg.Complete(); err != nil {
 			t.Fatalf("seed %d, run %d: %v: %v", seed, r.Index, r.Settings, err)
@@ -48,14 +48,14 @@ func TestChainIsTaken(t *testing.T) {
 
 // TestOrder: what a subscriber sees is told apart: nothing between two connections, gaps, and repetitions.
 func TestOrder(t *testing.T) {
-	var o order
+	var o decisionOrder
 	for _, events := range [][]uint64{{2, 3, 4}, {7, 8, 10, 9}, {8, 11}} {
 		o.connect()
 		for _, e := range events {
-			o.take(e)
+			o.record(e)
 		}
 	}
-	want := order{
+	want := decisionOrder{
 		next:   12,
 		Seen:   7,
 		Unseen: 4, // 0, 1, 5, 6

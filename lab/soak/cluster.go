@@ -23,20 +23,20 @@ const controlName = "control"
 
 // A cluster is a control and its nodes, each on a host of its own where that can be had.
 type cluster struct {
-	env  env
-	exe  string // ringlet
-	dir  string // of everything that the cluster has
-	bed  *testbed.Bed
-	tell func(problem string)
+	env    env
+	exe    string // ringlet
+	dir    string // of everything that the cluster has
+	bed    *testbed.Bed
+	report func(problem string)
 
-	hosts    map[string]*host // by name of the process
-	all      map[string]*process
-	operator *operator
-	filters  map[string]*process // of the run under way
-	decided  string              // address at which decisions are handed out
-	small    []string            // mounted file systems
-	storm    storm
-	ledger   ledger
+	hosts        map[string]*host // by name of the process
+	all          map[string]*process
+	operator     *operator
+	filters      map[string]*process // of the run under way
+	decisionAddr string              // address at which decisions are handed out
+	small        []string            // mounted file systems
+	injector     faultInjector
+	sealLog      sealLog
 }
 
 // smallDisk is the size of a disk that can be filled: four runs.
@@ -46,16 +46,16 @@ const smallDisk = "size=192m"
 const endTime = 60 * time.Second
 
 // newCluster makes everything in a directory, which does not exist yet.
-func newCluster(ctx context.Context, env env, exe, dir string, tell func(string)) (c *cluster, err error) {
+func newCluster(ctx context.Context, env env, exe, dir string, report func(string)) (c *cluster, err error) {
 	c = &cluster{
-		env:   env,
-		exe:   exe,
-		dir:   dir,
-		tell:  tell,
-		hosts: map[string]*host{},
-		all:   map[string]*process{},
+		env:    env,
+		exe:    exe,
+		dir:    dir,
+		report: report,
+		hosts:  map[string]*host{},
+		all:    map[string]*process{},
 	}
-	c.storm = storm{c: c}
+	c.injector = faultInjector{c: c}
 	defer func() {
 		if err != nil {
 			c.abandon()
@@ -69,19 +69,19 @@ func newCluster(ctx context.Context, env env, exe, dir string, tell func(string)
 			return c, err
 		}
 	}
-	if err := c.settle(); err != nil {
+	if err := c.startHosts(); err != nil {
 		return c, err
 	}
 	return c, c.processes(ctx)
 }
 
-func (c *cluster) path(parts ...string) string {
-	return filepath.Join(append([]string{c.dir}, parts...)...)
+func (c *cluster) path(elems ...string) string {
+	return filepath.Join(append([]string{c.dir}, elems...)...)
 }
 
 // folders of the processes, and the disks that can be filled.
 func (c *cluster) folders() error {
-	for _, d := range []string{"logs", string(shared), string(own), string(small)} {
+	for _, d := range []string{"logs", string(shared), string(perHost), string(small)} {
 		if err := os.MkdirAll(c.path(d), 0o755); err != nil {
 			return err
 		}
@@ -90,7 +90,7 @@ func (c *cluster) folders() error {
 		return nil
 	}
 	for _, n := range names(0, nodes) {
-		for _, p := range []place{own, small} {
+		for _, p := range []place{perHost, small} {
 			if err := os.MkdirAll(c.files(n, p), 0o755); err != nil {
 				return err
 			}
@@ -134,8 +134,8 @@ func (c *cluster) network() (err error) {
 	return c.bed.WithDetours(slowQueue)
 }
 
-// settle makes the threads from which processes are started.
-func (c *cluster) settle() (err error) {
+// startHosts makes the threads from which processes are started.
+func (c *cluster) startHosts() (err error) {
 	for i, n := range append(names(0, nodes), controlName) {
 		addr, enter := "127.0.0.1", (func() error)(nil)
 		var binds []bind
@@ -146,7 +146,7 @@ func (c *cluster) settle() (err error) {
 			}
 		}
 		if c.env.Mounts && n != controlName {
-			for _, p := range []place{own, small} {
+			for _, p := range []place{perHost, small} {
 				binds = append(binds, bind{c.files(n, p), c.path(string(p))})
 			}
 		}
@@ -167,7 +167,7 @@ func (c *cluster) processes(ctx context.Context) error {
 			return err
 		}
 		join, api = ports[0], ports[1]
-		c.decided = net.JoinHostPort("127.0.0.1", ports[2])
+		c.decisionAddr = net.JoinHostPort("127.0.0.1", ports[2])
 		if c.env.Hostile {
 			page = net.JoinHostPort("127.0.0.1", ports[3])
 		}
@@ -204,13 +204,13 @@ func (c *cluster) processes(ctx context.Context) error {
 
 func (c *cluster) add(name string, args ...string) {
 	c.all[name] = &process{
-		name: name,
-		args: args,
-		host: c.hosts[name],
-		log:  c.path("logs", name+".log"),
-		dir:  c.dir,
-		exe:  c.exe,
-		tell: c.tell,
+		name:   name,
+		args:   args,
+		host:   c.hosts[name],
+		log:    c.path("logs", name+".log"),
+		dir:    c.dir,
+		exe:    c.exe,
+		report: c.report,
 	}
 }
 
@@ -228,15 +228,15 @@ func freePorts(n int) (out []string, err error) {
 }
 
 // starts is how many lives the nodes, and the control, have had.
-func (c *cluster) starts() (ofNodes, ofControl int) {
+func (c *cluster) starts() (nodeStarts, controlStarts int) {
 	for n, p := range c.all {
 		if n == controlName {
-			ofControl += p.lives()
+			controlStarts += p.startCount()
 		} else {
-			ofNodes += p.lives()
+			nodeStarts += p.startCount()
 		}
 	}
-	return ofNodes, ofControl
+	return nodeStarts, controlStarts
 }
 
 // keep copies what is on the small disks, which end with the soak.
@@ -263,11 +263,11 @@ func (c *cluster) close() (problems []string) {
 		})
 	}
 	all.Wait()
-	return append(problems, c.left()...)
+	return append(problems, c.leftoverMemory()...)
 }
 
-// left is what is left behind in shared memory by processes that have ended.
-func (c *cluster) left() []string {
+// leftoverMemory is what is left behind in shared memory by processes that have ended.
+func (c *cluster) leftoverMemory() []string {
 	files, err := filepath.Glob("/dev/shm/ringlet-*")
 	if err != nil {
 		return []string{err.Error()}
@@ -279,8 +279,8 @@ func (c *cluster) left() []string {
 		}
 	}
 	ours := func(file string) bool {
-		parts := strings.Split(filepath.Base(file), "-")
-		return slices.ContainsFunc(parts, func(p string) bool { return slices.Contains(pids, p) })
+		fields := strings.Split(filepath.Base(file), "-")
+		return slices.ContainsFunc(fields, func(p string) bool { return slices.Contains(pids, p) })
 	}
 	if files = slices.DeleteFunc(files, func(f string) bool { return !ours(f) }); len(files) > 0 {
 		return []string{"left behind in shared memory: " + strings.Join(files, ", ")}
@@ -294,7 +294,7 @@ func (c *cluster) dump() {
 	for _, p := range c.all {
 		all.Go(func() {
 			p.mu.Lock()
-			p.over = true
+			p.final = true
 			p.mu.Unlock()
 			p.dump()
 		})
@@ -323,15 +323,15 @@ func (c *cluster) abandon() {
 // heal ends all faults and waits until every process is there.
 func (c *cluster) heal(ctx context.Context) error {
 	for _, p := range c.all {
-		p.proceed()
+		p.resume()
 	}
-	if err := c.storm.calm(); err != nil {
+	if err := c.injector.endAll(); err != nil {
 		return err
 	}
 	return until(ctx, "what had ended was there again", endTime, func(context.Context) (bool, error) {
 		for _, p := range c.all {
 			p.mu.Lock()
-			here := p.cmd != nil && !p.asked
+			here := p.cmd != nil && !p.exitExpected
 			p.mu.Unlock()
 			if !here {
 				return false, errors.New(p.name + " is not there")

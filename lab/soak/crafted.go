@@ -108,7 +108,7 @@ func damage(d *dice, file, _ string) error {
 		if strings.HasSuffix(file, ".mep") {
 			return errors.Join(os.Rename(file, file+".open"), unlist(filepath.Dir(file)))
 		}
-		return os.WriteFile(filepath.Join(filepath.Dir(file), d.one("bu9-00001.mep.open", "bu9-00001.idx", "run.json.part")),
+		return os.WriteFile(filepath.Join(filepath.Dir(file), d.pick("bu9-00001.mep.open", "bu9-00001.idx", "run.json.part")),
 			d.bytes(d.IntN(1<<16)), 0o600)
 	}
 	return os.WriteFile(file, b, 0o600)
@@ -117,7 +117,7 @@ func damage(d *dice, file, _ string) error {
 // link puts a link to what is outside in the place of a file, or beside it under a name that means something. A segment
 // gets a link that looks like the open one of a process that was killed, and leads to a copy of it.
 func link(d *dice, file, outside string) error {
-	at := filepath.Join(filepath.Dir(file), d.one("bu0-00009.mep.open", "bu0-00009.idx", "run.json.part", "run.lock"))
+	at := filepath.Join(filepath.Dir(file), d.pick("bu0-00009.mep.open", "bu0-00009.idx", "run.json.part", "run.lock"))
 	if strings.HasSuffix(file, ".mep") {
 		at = file + ".open"
 	} else if d.chance(50) {

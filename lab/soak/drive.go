@@ -23,7 +23,7 @@ type trial struct {
 	Tries    int           // of load and configure, until both were done
 	Back     time.Duration // from rest to Ready
 	Refused  []string      // by the control, of commands that were given by the way
-	Order    order         // of the decisions that a subscriber saw
+	Order    decisionOrder // of the decisions that a subscriber saw
 	Problems []string
 }
 
@@ -35,27 +35,27 @@ func (t *trial) problem(format string, args ...any) {
 // problem of the trial.
 func (c *cluster) drive(ctx context.Context, r planned) (t trial) {
 	o := c.operator
-	c.storm.said = nil
+	c.injector.refusals = nil
 	began := time.Now()
 	if err := c.prepare(ctx, r, &t); err != nil {
-		t.problem("before the run: %s", said(err))
+		t.problem("before the run: %s", errText(err))
 		return t
 	}
 	t.Back = time.Since(began)
 	before, err := o.newest(ctx)
 	if err != nil {
-		t.problem("before the run: %s", said(err))
+		t.problem("before the run: %s", errText(err))
 		return t
 	}
 	if r.Place == nowhere {
-		defer c.listen(ctx, r, &t)()
+		defer c.startConsumers(ctx, r, &t)()
 	}
 	c.through(ctx, r, &t)
 	if err := c.heal(ctx); err != nil {
-		t.problem("after the faults: %s", said(err))
+		t.problem("after the faults: %s", errText(err))
 		return t
 	}
-	t.Refused = c.storm.said
+	t.Refused = c.injector.refusals
 	c.conclude(ctx, before, &t)
 	return t
 }
@@ -104,11 +104,11 @@ func (c *cluster) through(ctx context.Context, r planned, t *trial) {
 		}
 	}
 	for _, p := range c.all {
-		p.proceed() // else a stopped control never answers
+		p.resume() // else a stopped control never answers
 	}
 	orders.Wait()
 	if answer != nil && len(t.Made) == 0 {
-		t.problem("start: %s", said(answer))
+		t.problem("start: %s", errText(answer))
 	}
 }
 
@@ -129,8 +129,8 @@ func (c *cluster) await(ctx context.Context, at time.Time, running func() bool) 
 		if !running() {
 			continue
 		}
-		ask, cancel := context.WithTimeout(ctx, time.Second)
-		state, _, err := c.operator.partition(ask)
+		queryCtx, cancel := context.WithTimeout(ctx, time.Second)
+		state, _, err := c.operator.partition(queryCtx)
 		cancel()
 		if err == nil && toRest(state) != "" && state != "Running" && state != "Paused" {
 			return true
@@ -142,12 +142,12 @@ func (c *cluster) await(ctx context.Context, at time.Time, running func() bool) 
 // act begins or ends a fault.
 func (c *cluster) act(ctx context.Context, a action, t *trial, steady bool) {
 	if a.Over {
-		if err := c.storm.end(ctx, a.What); err != nil && !errors.Is(err, errNotThere) {
+		if err := c.injector.end(ctx, a.What); err != nil && !errors.Is(err, errNotThere) {
 			t.problem("%s could not be ended: %v", a.What, err)
 		}
 		return
 	}
-	switch err := c.storm.begin(ctx, a.What); {
+	switch err := c.injector.begin(ctx, a.What); {
 	case err == nil:
 		t.Made = append(t.Made, a.What)
 		t.Steady = t.Steady && steady
@@ -161,22 +161,22 @@ func (c *cluster) act(ctx context.Context, a action, t *trial, steady bool) {
 func (c *cluster) conclude(ctx context.Context, before uint32, t *trial) {
 	o := c.operator
 	if err := o.rest(ctx); err != nil {
-		t.problem("after the run: %s", said(err))
+		t.problem("after the run: %s", errText(err))
 		return
 	}
 	if err := o.gather(ctx, names(0, nodes)); err != nil { // what they have written is read when they are back
-		t.problem("after the run: %s", said(err))
+		t.problem("after the run: %s", errText(err))
 		return
 	}
 	last, err := o.newest(ctx)
 	if err != nil {
-		t.problem("after the run: %s", said(err))
+		t.problem("after the run: %s", errText(err))
 		return
 	}
 	for n := before + 1; n <= last; n++ {
 		run, err := o.complete(ctx, n)
 		if err != nil {
-			t.problem("%s", said(err))
+			t.problem("%s", errText(err))
 			continue
 		}
 		t.Runs = append(t.Runs, run)

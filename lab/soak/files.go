@@ -133,12 +133,12 @@ func judgeFound(r planned, run *ecsv1.Run, f reading) (problems []string) {
 	case f.found < built && (good || r.Policy.Durability != "memory" || balanced(run)):
 		add("%d events are reported as built, only %d are in the output", built, f.found)
 	}
-	told, _ := figuresOf(run) // judgeRecord complains
-	if f.found > told.Triggered {
-		add("%d events were triggered, %d are in the output", told.Triggered, f.found)
+	reported, _ := figuresOf(run) // judgeRecord complains
+	if f.found > reported.Triggered {
+		add("%d events were triggered, %d are in the output", reported.Triggered, f.found)
 	}
-	if f.found != told.Recorded.Events {
-		add("the record says that %d events are in the output, and %d are", told.Recorded.Events, f.found)
+	if f.found != reported.Recorded.Events {
+		add("the record says that %d events are in the output, and %d are", reported.Recorded.Events, f.found)
 	}
 	if len(run.GetUnread()) > 0 {
 		add("the output of %s was never read, though all nodes are back", strings.Join(run.GetUnread(), ", "))

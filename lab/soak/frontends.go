@@ -119,9 +119,9 @@ func segment(source int, number uint64, data []byte) []byte {
 // end ends the front-ends and the run, and judges.
 func (f *frontEnds) end(ctx context.Context, h *hostiles) {
 	f.last.Store(uint64((time.Since(f.began) + time.Second) / beat)) // nobody is beyond that
-	giveUp := time.AfterFunc(closeBound, f.stop)
+	stopTimer := time.AfterFunc(closeBound, f.stop)
 	f.done.Wait()
-	giveUp.Stop()
+	stopTimer.Stop()
 	f.stop()
 	limit, cancel := context.WithTimeout(ctx, closeBound)
 	defer cancel()
@@ -131,10 +131,10 @@ func (f *frontEnds) end(ctx context.Context, h *hostiles) {
 			h.problem("the front-end of source %d: %v", one.source, one.err)
 		}
 		closing.Go(func() {
-			var given *frontend.GivenUpError
+			var gaveUp *frontend.GivenUpError
 			if one.stream == nil {
 				_ = one.conn.Close()
-			} else if err := one.stream.Close(limit); err != nil && !errors.As(err, &given) {
+			} else if err := one.stream.Close(limit); err != nil && !errors.As(err, &gaveUp) {
 				h.problem("the front-end of source %d: %v", one.source, err)
 			}
 		})
@@ -158,7 +158,7 @@ func (f *frontEnds) end(ctx context.Context, h *hostiles) {
 
 // readBack holds what the front-ends were told against the output.
 func (f *frontEnds) readBack(ctx context.Context, h *hostiles, run uint32) error {
-	lots := make([]lot, len(f.all))
+	lots := make([]sourceFragments, len(f.all))
 	for i, one := range f.all {
 		lots[i].found = make([]bool, one.sent)
 	}
@@ -170,19 +170,19 @@ func (f *frontEnds) readBack(ctx context.Context, h *hostiles, run uint32) error
 		if p.Err != nil {
 			return p.Err
 		}
-		return takeMEP(lots, p.Data)
+		return recordMEP(lots, p.Data)
 	}); err != nil {
 		return err
 	}
-	var told []string
+	var lines []string
 	for i, one := range f.all {
 		if one.stream == nil {
 			continue
 		}
-		given := one.stream.GivenUp()
+		givenUp := one.stream.GivenUp()
 		safe, problems := lots[i].judge(fmt.Sprintf("the front-end of source %d", i), one.stream.Acked(),
 			func(n uint64) bool {
-				return slices.ContainsFunc(given, func(g frontend.GivenUp) bool { return g.From <= n && n < g.To })
+				return slices.ContainsFunc(givenUp, func(g frontend.GivenUp) bool { return g.From <= n && n < g.To })
 			})
 		for _, p := range problems {
 			h.problem("%s", p)
@@ -190,14 +190,14 @@ func (f *frontEnds) readBack(ctx context.Context, h *hostiles, run uint32) error
 		if safe < one.sent && len(h.hurt) == 0 {
 			h.problem("%d of the %d fragments of source %d are not safe, and nobody was stopped", one.sent-safe, one.sent, i)
 		}
-		told = append(told, fmt.Sprintf("source %d: %d safe of %d sent", i, safe, one.sent))
+		lines = append(lines, fmt.Sprintf("source %d: %d safe of %d sent", i, safe, one.sent))
 	}
-	h.tally.safe = strings.Join(told, ", ") + "; what was safe was looked for in the output"
+	h.tally.safe = strings.Join(lines, ", ") + "; what was safe was looked for in the output"
 	return nil
 }
 
-// takeMEP notes the fragments of a MEP.
-func takeMEP(lots []lot, data []byte) error {
+// recordMEP notes the fragments of a MEP.
+func recordMEP(lots []sourceFragments, data []byte) error {
 	mep, err := event.ParseMEP(data)
 	if err != nil {
 		return err
@@ -221,7 +221,7 @@ func takeMEP(lots []lot, data []byte) error {
 				continue
 			}
 			n := binary.BigEndian.Uint64(b)
-			lots[source].take(n, slices.Equal(b, payload(source, n)))
+			lots[source].record(n, slices.Equal(b, payload(source, n)))
 		}
 	}
 	return nil

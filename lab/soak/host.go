@@ -19,7 +19,7 @@ type host struct {
 }
 
 // A bind puts a directory in the place of another, for one host.
-type bind struct{ from, at string }
+type bind struct{ from, target string }
 
 // newHost makes the thread. binds are only possible where the soak has its mounts for itself.
 func newHost(name, addr string, enter func() error, binds []bind) (*host, error) {
@@ -32,7 +32,7 @@ func newHost(name, addr string, enter func() error, binds []bind) (*host, error)
 	made := make(chan error)
 	go func() {
 		runtime.LockOSThread() // for good: the thread ends with the goroutine
-		err := h.settle(binds)
+		err := h.setUpThread(binds)
 		made <- err
 		if err != nil {
 			return
@@ -47,16 +47,16 @@ func newHost(name, addr string, enter func() error, binds []bind) (*host, error)
 	return h, nil
 }
 
-// settle makes the calling thread the host's.
-func (h *host) settle(binds []bind) error {
+// setUpThread makes the calling thread the host's.
+func (h *host) setUpThread(binds []bind) error {
 	if len(binds) > 0 {
 		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 			return fmt.Errorf("it gets no mounts of its own: %w", err)
 		}
 	}
 	for _, b := range binds {
-		if err := unix.Mount(b.from, b.at, "", unix.MS_BIND, ""); err != nil {
-			return fmt.Errorf("%s cannot be put in the place of %s: %w", b.from, b.at, err)
+		if err := unix.Mount(b.from, b.target, "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("%s cannot be put in the place of %s: %w", b.from, b.target, err)
 		}
 	}
 	if h.enter == nil {

@@ -61,7 +61,7 @@ var arsenal = []attack{
 
 // hostile is the whole of it, as all is of a soak.
 func (s *soak) hostile(ctx context.Context) error {
-	if err := s.ready(ctx); err != nil {
+	if err := s.ensureCluster(ctx); err != nil {
 		return err
 	}
 	h := &hostiles{
@@ -69,7 +69,7 @@ func (s *soak) hostile(ctx context.Context) error {
 		memory: s.flags.memory,
 		span:   3 * time.Second,
 		hurt:   map[string]bool{},
-		tally:  &attacks{times: map[string]int{}, came: map[string]map[string]int{}},
+		tally:  &attacks{times: map[string]int{}, answers: map[string]map[string]int{}},
 	}
 	if s.flags.short {
 		h.span = 500 * time.Millisecond
@@ -77,16 +77,16 @@ func (s *soak) hostile(ctx context.Context) error {
 	s.tally.Attacks = h.tally
 	began, err := h.begin(ctx)
 	if err != nil {
-		h.problem("before the run: %s", said(err))
+		h.problem("before the run: %s", errText(err))
 	} else {
 		h.assault(ctx, s.flags)
 		began.end(ctx, h)
 	}
 	if ctx.Err() != nil {
-		return s.give(ctx.Err())
+		return s.abort(ctx.Err())
 	}
 	s.tally.Trials++
-	h.problems = append(h.problems, s.heard()...)
+	h.problems = append(h.problems, s.takeProblems()...)
 	if len(h.problems) > 0 {
 		s.fail(0, planned{}, h.problems, false)
 		return nil
@@ -145,7 +145,7 @@ func (h *hostiles) assault(ctx context.Context, f flags) {
 	draw := &dice{rand.New(rand.NewPCG(f.seed, 0))}
 	end := time.Now().Add(f.length)
 	all := armed(f)
-	take := func() (attack, *dice, bool) {
+	pop := func() (attack, *dice, bool) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if ctx.Err() != nil || next >= len(all) && time.Now().After(end) {
@@ -160,7 +160,7 @@ func (h *hostiles) assault(ctx context.Context, f flags) {
 	}
 	for range 2 {
 		workers.Go(func() {
-			for a, d, ok := take(); ok; a, d, ok = take() {
+			for a, d, ok := pop(); ok; a, d, ok = pop() {
 				came, err := a.do(ctx, h, d)
 				if err != nil && ctx.Err() == nil {
 					h.problem("%s: %v", a.name, err)
@@ -178,7 +178,7 @@ func (h *hostiles) assault(ctx context.Context, f flags) {
 func pause(ctx context.Context, h *hostiles, d *dice) (map[string]int, error) {
 	h.paused.Lock()
 	defer h.paused.Unlock()
-	who := d.one("n3", "n4", controlName) // n2 goes on building
+	who := d.pick("n3", "n4", controlName) // n2 goes on building
 	h.mu.Lock()
 	h.hurt[who] = true
 	h.mu.Unlock()
@@ -188,7 +188,7 @@ func pause(ctx context.Context, h *hostiles, d *dice) (map[string]int, error) {
 		return nil, err
 	}
 	wait(ctx, long)
-	p.proceed()
+	p.resume()
 	return map[string]int{who: 1}, nil
 }
 
@@ -201,7 +201,7 @@ func (h *hostiles) judgeRun(run *ecsv1.Run) {
 	for _, p := range append(judgeRecord(run), judgeLosses(run)...) {
 		h.problem("%s", p)
 	}
-	for _, who := range blamed(run, h.hurt) {
+	for _, who := range wronglyFailed(run, h.hurt) {
 		h.problem("%s was blamed, and nothing was done to it: %s", who, why(run))
 	}
 }
@@ -224,8 +224,8 @@ func judgeLosses(run *ecsv1.Run) (problems []string) {
 	return []string{fmt.Sprintf("the run is %s, and does not name what it lost", verdict(run))}
 }
 
-// blamed are nodes of which a run says that they failed, and that were not hurt.
-func blamed(run *ecsv1.Run, hurt map[string]bool) (out []string) {
+// wronglyFailed are nodes of which a run says that they failed, and that were not hurt.
+func wronglyFailed(run *ecsv1.Run, hurt map[string]bool) (out []string) {
 	all := append(names(0, nodes), controlName)
 	add := func(component string) {
 		who, _, _ := strings.Cut(component, "/")

@@ -10,9 +10,9 @@ import (
 // TestLot: what a front-end was told is safe must be found, once, as it was sent; what was given up need not.
 func TestLot(t *testing.T) {
 	none := func(uint64) bool { return false }
-	l := lot{found: make([]bool, 10)}
+	l := sourceFragments{found: make([]bool, 10)}
 	for n := range uint64(6) {
-		l.take(n, true)
+		l.record(n, true)
 	}
 	if safe, problems := l.judge("x", 6, none); safe != 6 || problems != nil {
 		t.Errorf("all there: %d, %q", safe, problems)
@@ -24,9 +24,9 @@ func TestLot(t *testing.T) {
 	if safe, problems := l.judge("x", 8, func(n uint64) bool { return n >= 6 }); safe != 6 || problems != nil {
 		t.Errorf("two given up: %d, %q", safe, problems)
 	}
-	l.take(3, true)
-	l.take(4, false)
-	l.take(1<<60, true)
+	l.record(3, true)
+	l.record(4, false)
+	l.record(1<<60, true)
 	_, problems = l.judge("x", 6, none)
 	if len(problems) != 1 || !strings.Contains(problems[0], "2 fragments in the output are none") ||
 		!strings.Contains(problems[0], "1 are there twice") {
@@ -34,8 +34,8 @@ func TestLot(t *testing.T) {
 	}
 }
 
-// TestBlamed: only who was hurt may be said to have failed.
-func TestBlamed(t *testing.T) {
+// TestWronglyFailed: only who was hurt may be said to have failed.
+func TestWronglyFailed(t *testing.T) {
 	run := &ecsv1.Run{
 		Cause: &ecsv1.Cause{Component: "n3"},
 		Events: []*ecsv1.Event{
@@ -44,10 +44,10 @@ func TestBlamed(t *testing.T) {
 			{Kind: "fault", Component: "udp:127.0.0.1:1"},
 		},
 	}
-	if got := strings.Join(blamed(run, map[string]bool{"n3": true}), " "); got != "n4" {
+	if got := strings.Join(wronglyFailed(run, map[string]bool{"n3": true}), " "); got != "n4" {
 		t.Errorf("blamed %q, want n4", got)
 	}
-	if got := blamed(run, map[string]bool{"n3": true, "n4": true}); got != nil {
+	if got := wronglyFailed(run, map[string]bool{"n3": true, "n4": true}); got != nil {
 		t.Errorf("blamed %q, want nobody", got)
 	}
 }

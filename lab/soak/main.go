@@ -109,7 +109,7 @@ func run(ctx context.Context) int {
 	if f.hostile {
 		err = s.hostile(ctx)
 	} else {
-		err = s.all(ctx)
+		err = s.runAll(ctx)
 	}
 	s.tally.write(os.Stdout)
 	if removed := dir.close(len(s.tally.Failures) > 0); removed != nil {
@@ -135,7 +135,7 @@ func surroundings(f flags) (env, string) {
 	}
 	if env.Chain {
 		where := "the chain, processes on loopback"
-		if env.Python = python(); env.Python == "" {
+		if env.Python = findPython(); env.Python == "" {
 			where += ", NO FILTER PROCESSES: there is no python3 of 3.9 or newer"
 		}
 		return env, where

@@ -21,12 +21,12 @@ import (
 // Bounds. What takes longer hangs. They are for a machine that others use too; stop alone may take two minutes before
 // it goes by force.
 const (
-	askBound   = 15 * time.Second  // one question
-	joinBound  = 90 * time.Second  // until all nodes are in the cluster, once nothing holds them up
-	startBound = 120 * time.Second // until a run goes on, from rest
-	endBound   = 180 * time.Second // until a run that is told to end has a verdict
-	restBound  = 180 * time.Second // until the partition is Offline
-	askEvery   = 50 * time.Millisecond
+	queryTimeout = 15 * time.Second  // one question
+	joinBound    = 90 * time.Second  // until all nodes are in the cluster, once nothing holds them up
+	startBound   = 120 * time.Second // until a run goes on, from rest
+	endBound     = 180 * time.Second // until a run that is told to end has a verdict
+	restBound    = 180 * time.Second // until the partition is Offline
+	pollInterval = 50 * time.Millisecond
 )
 
 // user is who commands.
@@ -65,15 +65,15 @@ type hangError struct {
 func (e *hangError) Error() string {
 	text := fmt.Sprintf("%s not within %v", e.What, e.Bound)
 	if e.Last != nil {
-		text += ": " + said(e.Last)
+		text += ": " + errText(e.Last)
 	}
 	return text
 }
 
 func (e *hangError) Unwrap() error { return e.Last }
 
-// said is an error as a person reads it.
-func said(err error) string {
+// errText is an error as a person reads it.
+func errText(err error) string {
 	if s, ok := status.FromError(err); ok {
 		return s.Message()
 	}
@@ -101,14 +101,14 @@ func until(
 				return ctx.Err()
 			}
 			return &hangError{what, bound, last}
-		case <-time.After(askEvery):
+		case <-time.After(pollInterval):
 		}
 	}
 }
 
 // partition asks how the partition is: its state, or that under way, and who has joined.
 func (o *operator) partition(ctx context.Context) (state string, joined []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, askBound)
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	st, err := o.api.GetStatus(ctx, &ecsv1.GetStatusRequest{})
 	if err != nil {
@@ -202,9 +202,9 @@ func (o *operator) make(ctx context.Context, settings []string) (tries int, err 
 // newest is the number of the newest run; 0 where there is none.
 func (o *operator) newest(ctx context.Context) (number uint32, err error) {
 	err = until(ctx, "the control told of its runs", endBound, func(ctx context.Context) (bool, error) {
-		ask, cancel := context.WithTimeout(ctx, askBound)
+		queryCtx, cancel := context.WithTimeout(ctx, queryTimeout)
 		defer cancel()
-		list, err := o.api.ListRuns(ask, &ecsv1.ListRunsRequest{Limit: 1})
+		list, err := o.api.ListRuns(queryCtx, &ecsv1.ListRunsRequest{Limit: 1})
 		if err != nil {
 			return false, err
 		}
@@ -220,9 +220,9 @@ func (o *operator) newest(ctx context.Context) (number uint32, err error) {
 func (o *operator) complete(ctx context.Context, number uint32) (run *ecsv1.Run, err error) {
 	what := fmt.Sprintf("the record of run %d was complete", number)
 	err = until(ctx, what, endBound, func(ctx context.Context) (bool, error) {
-		ask, cancel := context.WithTimeout(ctx, askBound)
+		queryCtx, cancel := context.WithTimeout(ctx, queryTimeout)
 		defer cancel()
-		run, err = o.api.GetRun(ask, &ecsv1.GetRunRequest{Number: number})
+		run, err = o.api.GetRun(queryCtx, &ecsv1.GetRunRequest{Number: number})
 		switch {
 		case err != nil:
 			return false, err

@@ -42,9 +42,9 @@ func planPauses(seed uint64, index int, env env) planned {
 	f := fault{At: d.between(time.Second, 3*time.Second), For: d.between(time.Second, longest)}
 	switch kinds := []kind{stopBuilder, stopBuilder, stopReadout, stopReadout, stopControl}; kinds[d.IntN(len(kinds))] {
 	case stopBuilder:
-		f.Kind, f.Node = stopBuilder, d.one(s.builders()...)
+		f.Kind, f.Node = stopBuilder, d.pick(s.builders()...)
 	case stopReadout:
-		f.Kind, f.Node = stopReadout, d.one(s.readouts()[1:]...)
+		f.Kind, f.Node = stopReadout, d.pick(s.readouts()[1:]...)
 	default:
 		f.Kind = stopControl
 	}
@@ -56,11 +56,11 @@ func planPauses(seed uint64, index int, env env) planned {
 func (d *dice) paused(s shape) (set []string) {
 	add := func(name string, value any) { set = append(set, fmt.Sprintf("%s=%v", name, value)) }
 	d.every(s, add)
-	add("discipline", d.one("shift", "shift", "free", "pull"))
-	add("transport", d.one("quic", "quic", "quic-go", "stream", "auto"))
+	add("discipline", d.pick("shift", "shift", "free", "pull"))
+	add("transport", d.pick("quic", "quic", "quic-go", "stream", "auto"))
 	add("verify", "crc")
-	add("readout-loss", d.one("expendable", fmt.Sprintf("at-least %d of %d", s.rus-1, s.rus)))
-	add("builder-loss", d.one("expendable", fmt.Sprintf("at-least %d of %d", s.bus-1, s.bus)))
+	add("readout-loss", d.pick("expendable", fmt.Sprintf("at-least %d of %d", s.rus-1, s.rus)))
+	add("builder-loss", d.pick("expendable", fmt.Sprintf("at-least %d of %d", s.bus-1, s.bus)))
 	add("sources", 2*s.rus)
 	add("fragment-size", 50)
 	add("packing", 100)
@@ -91,12 +91,12 @@ func judgePauses(r planned, t *trial) (problems []string) {
 		case v != ecsv1.Verdict_VERDICT_DEGRADED || paused == "":
 			add("run %d: %s, for a pause that it bears: %s", run.GetNumber(), verdict(run), why(run))
 		}
-		told, err := figuresOf(run)
+		reported, err := figuresOf(run)
 		if err != nil {
 			continue // judgeRecord complains
 		}
-		if i := slices.IndexFunc(told.Losses, func(l lost) bool { return l.Unit == "units" && l.Of != paused }); i >= 0 {
-			add("run %d: %s is lost, and %s stood still", run.GetNumber(), told.Losses[i].Of, paused)
+		if i := slices.IndexFunc(reported.Losses, func(l lost) bool { return l.Unit == "units" && l.Of != paused }); i >= 0 {
+			add("run %d: %s is lost, and %s stood still", run.GetNumber(), reported.Losses[i].Of, paused)
 		}
 	}
 	return problems

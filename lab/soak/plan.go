@@ -112,9 +112,9 @@ type place string
 
 // Places. Each is a directory of the same path on every host.
 const (
-	shared place = "shared" // the same files on every host
-	own    place = "own"    // files of its own on each host
-	small  place = "small"  // the same on a small disk, which can be filled
+	shared  place = "shared" // the same files on every host
+	perHost place = "own"    // files of its own on each host
+	small   place = "small"  // the same on a small disk, which can be filled
 )
 
 // planRun makes the run of this index. It depends on its arguments and on nothing else.
@@ -193,8 +193,8 @@ func (d *dice) between(from, to time.Duration) time.Duration { return from + d.u
 func (d *dice) upTo(most time.Duration) time.Duration {
 	return time.Duration(d.Int64N(int64(most) + 1))
 }
-func (d *dice) one(of ...string) string { return of[d.IntN(len(of))] }
-func (d *dice) chance(percent int) bool { return d.IntN(100) < percent }
+func (d *dice) pick(choices ...string) string { return choices[d.IntN(len(choices))] }
+func (d *dice) chance(percent int) bool       { return d.IntN(100) < percent }
 
 // withoutFaults is how many runs of the plan it takes until one has no fault.
 const withoutFaults = 8
@@ -223,7 +223,7 @@ func (d *dice) place(env env, full bool) place {
 	case full:
 		return small
 	case env.Mounts && d.chance(50):
-		return own
+		return perHost
 	}
 	return shared
 }
@@ -234,30 +234,30 @@ func (d *dice) fault(k kind, s shape, length time.Duration) fault {
 	_, role, _ := strings.Cut(string(k), " ")
 	switch role {
 	case "builder":
-		f.Node = d.one(s.builders()...)
+		f.Node = d.pick(s.builders()...)
 	case "readout":
-		f.Node = d.one(s.readouts()...)
+		f.Node = d.pick(s.readouts()...)
 	case "scheduler":
 		f.Node = s.scheduler
 	case "decision":
 		f.Node = s.decision
 	case "filter":
-		f.Node = d.one("filter0", "filter1")
+		f.Node = d.pick("filter0", "filter1")
 	}
 	switch k {
 	case stopBuilder, stopReadout, stopScheduler, stopDecision, stopControl, cutControl:
 		f.For = d.outage()
 	case exclude:
-		f.Node, f.For = d.one(s.builders()...), d.between(200*time.Millisecond, 2*time.Second)
+		f.Node, f.For = d.pick(s.builders()...), d.between(200*time.Millisecond, 2*time.Second)
 	case diskFull:
-		f.Node, f.For = d.one(s.builders()...), d.between(300*time.Millisecond, 3*time.Second)
+		f.Node, f.For = d.pick(s.builders()...), d.between(300*time.Millisecond, 3*time.Second)
 	case cut, cutIn, cutOut, cutPair, reset, shrink:
-		f.Node, f.For = d.one(s.members()...), d.outage()
+		f.Node, f.For = d.pick(s.members()...), d.outage()
 	case loss, reorder:
-		f.Node, f.For, f.Percent = d.one(s.members()...), d.between(500*time.Millisecond, 3*time.Second), 1+d.IntN(5)
+		f.Node, f.For, f.Percent = d.pick(s.members()...), d.between(500*time.Millisecond, 3*time.Second), 1+d.IntN(5)
 	}
 	if k == cutPair {
-		f.Other = d.one(slices.DeleteFunc(s.members(), func(n string) bool { return n == f.Node })...)
+		f.Other = d.pick(slices.DeleteFunc(s.members(), func(n string) bool { return n == f.Node })...)
 	}
 	return f
 }

@@ -18,34 +18,34 @@ const restartDelay = 100 * time.Millisecond
 // A process is a control or a node, started anew whenever it ends, as systemd and Kubernetes do.
 type process struct {
 	// immutable
-	name string
-	args []string // of ringlet
-	host *host
-	log  string // file of what it says
-	dir  string // where it runs
-	exe  string
-	tell func(problem string) // of an end that nobody asked for
+	name   string
+	args   []string // of ringlet
+	host   *host
+	log    string // file of what it says
+	dir    string // where it runs
+	exe    string
+	report func(problem string) // of an end that nobody asked for
 
-	mu      sync.Mutex
-	cmd     *exec.Cmd // of its present life; nil between two lives
-	ended   chan struct{}
-	asked   bool // its end was asked for
-	stopped bool // by SIGSTOP
-	over    bool // it is not started anew
-	starts  int
-	pids    []int // of all its lives
-	waiting sync.WaitGroup
+	mu           sync.Mutex
+	cmd          *exec.Cmd // of its present life; nil between two lives
+	ended        chan struct{}
+	exitExpected bool // its end was asked for
+	stopped      bool // by SIGSTOP
+	final        bool // it is not started anew
+	starts       int
+	pids         []int // of all its lives
+	waiting      sync.WaitGroup
 }
 
 // start begins its first life.
 func (p *process) start() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.live()
+	return p.launch()
 }
 
-// live begins a life. The caller holds mu.
-func (p *process) live() error {
+// launch begins a life. The caller holds mu.
+func (p *process) launch() error {
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return err
@@ -59,23 +59,23 @@ func (p *process) live() error {
 	if err := p.host.do(cmd.Start); err != nil {
 		return fmt.Errorf("%s cannot be started: %w", p.name, err)
 	}
-	p.cmd, p.asked, p.stopped, p.ended = cmd, false, false, make(chan struct{})
+	p.cmd, p.exitExpected, p.stopped, p.ended = cmd, false, false, make(chan struct{})
 	p.starts++
 	p.pids = append(p.pids, cmd.Process.Pid)
-	p.waiting.Go(func() { p.mourn(cmd, p.ended) })
+	p.waiting.Go(func() { p.awaitExit(cmd, p.ended) })
 	return nil
 }
 
-// mourn waits for the end of a life and begins the next.
-func (p *process) mourn(cmd *exec.Cmd, ended chan struct{}) {
+// awaitExit waits for the end of a life and begins the next.
+func (p *process) awaitExit(cmd *exec.Cmd, ended chan struct{}) {
 	err := cmd.Wait()
 	p.mu.Lock()
 	p.cmd = nil
-	asked, over := p.asked, p.over
+	expected, over := p.exitExpected, p.final
 	p.mu.Unlock()
 	close(ended)
-	if !asked {
-		p.tell(fmt.Sprintf("%s ended by itself: %s: %s", p.name, how(err), lastLine(p.log)))
+	if !expected {
+		p.report(fmt.Sprintf("%s ended by itself: %s: %s", p.name, exitText(err), lastLine(p.log)))
 	}
 	if over {
 		return
@@ -83,15 +83,15 @@ func (p *process) mourn(cmd *exec.Cmd, ended chan struct{}) {
 	time.Sleep(restartDelay)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.over {
+	if p.final {
 		return
 	}
-	if err := p.live(); err != nil {
-		p.tell(err.Error())
+	if err := p.launch(); err != nil {
+		p.report(err.Error())
 	}
 }
 
-func how(err error) string {
+func exitText(err error) string {
 	if err == nil {
 		return "exit status 0"
 	}
@@ -108,7 +108,7 @@ func (p *process) signal(s syscall.Signal, final bool) error {
 	if p.cmd == nil {
 		return errNotThere
 	}
-	p.asked = p.asked || final
+	p.exitExpected = p.exitExpected || final
 	switch s {
 	case syscall.SIGSTOP:
 		p.stopped = true
@@ -121,8 +121,8 @@ func (p *process) signal(s syscall.Signal, final bool) error {
 	return errNotThere
 }
 
-// proceed lets it go on if it was stopped.
-func (p *process) proceed() {
+// resume lets it go on if it was stopped.
+func (p *process) resume() {
 	if p.isStopped() {
 		_ = p.signal(syscall.SIGCONT, false) // it may have ended meanwhile
 	}
@@ -134,8 +134,8 @@ func (p *process) isStopped() bool {
 	return p.stopped
 }
 
-// life is a channel that is closed when the present life ends; closed at once where there is none.
-func (p *process) life() <-chan struct{} {
+// exited is a channel that is closed when the present life ends; closed at once where there is none.
+func (p *process) exited() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cmd == nil {
@@ -153,8 +153,8 @@ func (p *process) pid() int {
 	return p.pids[len(p.pids)-1]
 }
 
-// lives is how often it was started.
-func (p *process) lives() int {
+// startCount is how often it was started.
+func (p *process) startCount() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.starts
@@ -164,10 +164,10 @@ func (p *process) lives() int {
 // force.
 func (p *process) retire(bound time.Duration) (problem string) {
 	p.mu.Lock()
-	p.over, p.asked = true, true
+	p.final, p.exitExpected = true, true
 	p.mu.Unlock()
-	p.proceed()
-	ended := p.life()
+	p.resume()
+	ended := p.exited()
 	_ = p.signal(syscall.SIGTERM, true) // it may have ended
 	select {
 	case <-ended:
@@ -183,8 +183,8 @@ func (p *process) retire(bound time.Duration) (problem string) {
 
 // dump has the stacks of its goroutines written to its log, which ends it.
 func (p *process) dump() {
-	p.proceed()
-	ended := p.life()
+	p.resume()
+	ended := p.exited()
 	_ = p.signal(syscall.SIGQUIT, true)
 	select {
 	case <-ended:
@@ -195,9 +195,9 @@ func (p *process) dump() {
 // kill ends it for good, at once.
 func (p *process) kill() {
 	p.mu.Lock()
-	p.over, p.asked = true, true
+	p.final, p.exitExpected = true, true
 	p.mu.Unlock()
-	ended := p.life()
+	ended := p.exited()
 	_ = p.signal(syscall.SIGKILL, true)
 	<-ended
 	p.waiting.Wait()

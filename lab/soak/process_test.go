@@ -15,25 +15,25 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// told collects what processes tell.
-type told struct {
+// problemLog collects what processes tell.
+type problemLog struct {
 	mu  sync.Mutex
 	all []string
 }
 
-func (x *told) tell(problem string) {
+func (x *problemLog) report(problem string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.all = append(x.all, problem)
 }
 
-func (x *told) text() string {
+func (x *problemLog) text() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return strings.Join(x.all, "; ")
 }
 
-func shell(t *testing.T, x *told, script string) *process {
+func shell(t *testing.T, x *problemLog, script string) *process {
 	t.Helper()
 	h, err := newHost("here", "127.0.0.1", nil, nil)
 	if err != nil {
@@ -41,13 +41,13 @@ func shell(t *testing.T, x *told, script string) *process {
 	}
 	dir := t.TempDir()
 	p := &process{
-		name: "n1",
-		args: []string{"-c", script},
-		host: h,
-		log:  filepath.Join(dir, "log"),
-		dir:  dir,
-		exe:  "/bin/sh",
-		tell: x.tell,
+		name:   "n1",
+		args:   []string{"-c", script},
+		host:   h,
+		log:    filepath.Join(dir, "log"),
+		dir:    dir,
+		exe:    "/bin/sh",
+		report: x.report,
 	}
 	t.Cleanup(func() {
 		p.kill()
@@ -70,11 +70,11 @@ func eventually(t *testing.T, what string, is func() bool) {
 
 // TestKilledProcessIsStartedAnew, and its end was asked for.
 func TestKilledProcessIsStartedAnew(t *testing.T) {
-	x := &told{}
+	x := &problemLog{}
 	p := shell(t, x, "exec sleep 1000")
 	for lives := 2; lives < 4; lives++ {
 		eventually(t, "it is there", func() bool { return p.signal(syscall.SIGKILL, true) == nil })
-		eventually(t, "it lives again", func() bool { return p.lives() == lives })
+		eventually(t, "it lives again", func() bool { return p.startCount() == lives })
 	}
 	if x.text() != "" {
 		t.Error(x.text())
@@ -83,9 +83,9 @@ func TestKilledProcessIsStartedAnew(t *testing.T) {
 
 // TestEndByItself is told, with the last line of the log.
 func TestEndByItself(t *testing.T) {
-	x := &told{}
+	x := &problemLog{}
 	p := shell(t, x, "echo it hurts >&2; exit 3")
-	eventually(t, "its end is told, and it lives again", func() bool { return x.text() != "" && p.lives() > 1 })
+	eventually(t, "its end is told, and it lives again", func() bool { return x.text() != "" && p.startCount() > 1 })
 	if !strings.HasPrefix(x.text(), "n1 ended by itself: exit status 3: it hurts") {
 		t.Error(x.text())
 	}
@@ -94,7 +94,7 @@ func TestEndByItself(t *testing.T) {
 // TestRetire: SIGTERM reaches a process that was stopped; one that does not heed it is ended by force, and that is a
 // problem.
 func TestRetire(t *testing.T) {
-	x := &told{}
+	x := &problemLog{}
 	p := shell(t, x, "exec sleep 1000")
 	if err := p.signal(syscall.SIGSTOP, false); err != nil {
 		t.Fatal(err)

@@ -58,14 +58,14 @@ func (d *dice) settings(s shape, env env) (set []string, p policy) {
 	p = d.traffic(s, add)
 	d.judging(s, p, add)
 	d.network(env, add)
-	p.Durability = d.one("memory", "file", "file", "disk")
+	p.Durability = d.pick("memory", "file", "file", "disk")
 	add("durability", p.Durability)
-	add("format", d.one("mep", "mdf"))
-	add("segment-size", d.one("1MiB", "4MiB", "64MiB"))
-	add("segment-time", d.one("1s", "2s", "10s", "10m"))
-	add("verify", d.one("crc", "full"))
+	add("format", d.pick("mep", "mdf"))
+	add("segment-size", d.pick("1MiB", "4MiB", "64MiB"))
+	add("segment-time", d.pick("1s", "2s", "10s", "10m"))
+	add("verify", d.pick("crc", "full"))
 	atLeast := func(n int) string { return fmt.Sprintf("at-least %d of %d", n, s.bus) }
-	add("builder-loss", d.one("essential", atLeast(1), atLeast(max(1, s.bus-1)), "expendable"))
+	add("builder-loss", d.pick("essential", atLeast(1), atLeast(max(1, s.bus-1)), "expendable"))
 	if d.chance(15) {
 		add("recovery", "2 in 1m")
 	}
@@ -89,21 +89,21 @@ func (d *dice) data(s shape, add func(string, any)) {
 	rate := (2_000_000 + d.IntN(10_000_000)) / event
 	add("sources", sources)
 	add("fragment-size", size)
-	add("fragment-model", d.one("lhcb", "poisson", "constant"))
+	add("fragment-model", d.pick("lhcb", "poisson", "constant"))
 	add("rate", rate)
 	add("packing", max(1, rate/(20+d.IntN(180))))
 }
 
 // traffic: disciplines with what belongs to each.
 func (d *dice) traffic(s shape, add func(string, any)) (p policy) {
-	discipline := d.one("shift", "shift", "tagring", "tagring-wait", "pull", "free")
+	discipline := d.pick("shift", "shift", "tagring", "tagring-wait", "pull", "free")
 	add("discipline", discipline)
 	switch discipline {
 	case "shift":
-		end := d.one("none", "central", "tournament", "dissemination")
+		end := d.pick("none", "central", "tournament", "dissemination")
 		add("phase-end", end)
 		if end != "none" && d.chance(50) { // else as the place of the nodes makes it
-			add("phase-slack", d.one("0", "1", "3"))
+			add("phase-slack", d.pick("0", "1", "3"))
 		}
 	case "pull":
 		if s.rus > 1 && d.chance(30) {
@@ -112,7 +112,7 @@ func (d *dice) traffic(s shape, add func(string, any)) (p policy) {
 		}
 	}
 	if d.chance(30) {
-		add("empty-place", d.one("wait", "skip"))
+		add("empty-place", d.pick("wait", "skip"))
 	}
 	if !p.RoI && d.chance(10) {
 		p.Overload = "discard"
@@ -136,7 +136,7 @@ func (d *dice) judging(s shape, p policy, add func(string, any)) {
 	}
 	add("decision-node", s.decision)
 	if d.chance(50) {
-		add("decision-timeout", d.one("5ms", "100ms", "2s"))
+		add("decision-timeout", d.pick("5ms", "100ms", "2s"))
 	}
 }
 

@@ -22,12 +22,12 @@ type soak struct {
 	c        *cluster // nil between two
 	clusters int
 	mu       sync.Mutex
-	told     []string // problems that nobody waited for: ends of processes
+	problems []string // problems that nobody waited for: ends of processes
 }
 
-// all is the whole soak. An error says that it could not go on; what is wrong with the program is a failure in the
+// runAll is the whole soak. An error says that it could not go on; what is wrong with the program is a failure in the
 // tally.
-func (s *soak) all(ctx context.Context) error {
+func (s *soak) runAll(ctx context.Context) error {
 	end := time.Now().Add(s.flags.length)
 	i := s.flags.first
 	for ; time.Now().Before(end) && ctx.Err() == nil; i++ {
@@ -35,24 +35,24 @@ func (s *soak) all(ctx context.Context) error {
 			s.env.Chain && s.tally.Order.Seen >= s.flags.chain {
 			break
 		}
-		if err := s.one(ctx, i); err != nil {
-			return s.give(err)
+		if err := s.runOne(ctx, i); err != nil {
+			return s.abort(err)
 		}
 	}
 	// When the faults have stopped, everything comes right: the last run has none.
 	for ; i%withoutFaults != 0; i++ {
 	}
 	if ctx.Err() != nil {
-		return s.give(ctx.Err())
+		return s.abort(ctx.Err())
 	}
-	if err := s.one(ctx, i); err != nil {
-		return s.give(err)
+	if err := s.runOne(ctx, i); err != nil {
+		return s.abort(err)
 	}
 	return s.finish()
 }
 
-// give ends what there is, at once.
-func (s *soak) give(err error) error {
+// abort ends what there is, at once.
+func (s *soak) abort(err error) error {
 	if s.c != nil {
 		s.count()
 		s.c.abandon()
@@ -61,9 +61,9 @@ func (s *soak) give(err error) error {
 	return err
 }
 
-// one is one run of the plan.
-func (s *soak) one(ctx context.Context, i int) error {
-	if err := s.ready(ctx); err != nil {
+// runOne is one run of the plan.
+func (s *soak) runOne(ctx context.Context, i int) error {
+	if err := s.ensureCluster(ctx); err != nil {
 		return err
 	}
 	plan := planRun(s.flags.seed, i, s.env)
@@ -76,11 +76,11 @@ func (s *soak) one(ctx context.Context, i int) error {
 	if s.env.Pauses {
 		problems = append(problems, judgePauses(plan, &trial)...)
 	}
-	problems = append(problems, s.look(ctx, plan, &trial)...)
+	problems = append(problems, s.verifyOutputs(ctx, plan, &trial)...)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	problems = append(problems, s.heard()...)
+	problems = append(problems, s.takeProblems()...)
 	s.log(plan, &trial, len(problems))
 	if len(problems) > 0 {
 		s.fail(i, plan, problems, len(trial.Problems) > 0)
@@ -88,8 +88,8 @@ func (s *soak) one(ctx context.Context, i int) error {
 	return nil
 }
 
-// look reads the outputs of a run back, and finds out whether those of earlier ones are as they were.
-func (s *soak) look(ctx context.Context, plan planned, t *trial) (problems []string) {
+// verifyOutputs reads the outputs of a run back, and finds out whether those of earlier ones are as they were.
+func (s *soak) verifyOutputs(ctx context.Context, plan planned, t *trial) (problems []string) {
 	if plan.Place == nowhere {
 		return nil
 	}
@@ -103,7 +103,7 @@ func (s *soak) look(ctx context.Context, plan planned, t *trial) (problems []str
 		}
 		problems = append(problems, judgeFound(plan, run, f)...)
 	}
-	again, changed, err := s.c.ledger.look(dirs)
+	again, changed, err := s.c.sealLog.verify(dirs)
 	s.tally.Checked += again
 	problems = append(problems, changed...)
 	if err != nil {
@@ -112,37 +112,37 @@ func (s *soak) look(ctx context.Context, plan planned, t *trial) (problems []str
 	if len(problems) > 0 {
 		return problems // everything stays
 	}
-	if err := s.c.ledger.forget(dirs, keptRuns); err != nil {
+	if err := s.c.sealLog.forget(dirs, keptRuns); err != nil {
 		problems = append(problems, err.Error())
 	}
 	return problems
 }
 
-// ready makes a cluster where there is none.
-func (s *soak) ready(ctx context.Context) (err error) {
+// ensureCluster makes a cluster where there is none.
+func (s *soak) ensureCluster(ctx context.Context) (err error) {
 	if s.c != nil {
 		return nil
 	}
 	s.clusters++
 	dir := filepath.Join(s.dir.path, fmt.Sprintf("cluster-%02d", s.clusters))
-	s.c, err = newCluster(ctx, s.env, s.exe, dir, s.hear)
+	s.c, err = newCluster(ctx, s.env, s.exe, dir, s.report)
 	if err != nil {
 		s.c = nil
 	}
 	return err
 }
 
-func (s *soak) hear(problem string) {
+func (s *soak) report(problem string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.told = append(s.told, problem)
+	s.problems = append(s.problems, problem)
 }
 
-func (s *soak) heard() []string {
+func (s *soak) takeProblems() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := s.told
-	s.told = nil
+	out := s.problems
+	s.problems = nil
 	return out
 }
 
@@ -181,7 +181,7 @@ func (s *soak) fail(i int, plan planned, problems []string, stuck bool) {
 	}
 	s.c.abandon()
 	s.c = nil
-	text := fmt.Sprintf("%s\n\n%+v\n\n%s\n", strings.Join(problems, "\n"), plan, s.again(i))
+	text := fmt.Sprintf("%s\n\n%+v\n\n%s\n", strings.Join(problems, "\n"), plan, s.repeatCommand(i))
 	if err := os.WriteFile(filepath.Join(dir, "FAILED"), []byte(text), 0o644); err != nil {
 		problems = append(problems, err.Error())
 	}
@@ -189,12 +189,12 @@ func (s *soak) fail(i int, plan planned, problems []string, stuck bool) {
 		Index:    i,
 		Problems: problems,
 		Kept:     dir,
-		Repeat:   s.again(i),
+		Repeat:   s.repeatCommand(i),
 	})
 }
 
-// again is the command that makes the run anew.
-func (s *soak) again(i int) string {
+// repeatCommand is the command that makes the run anew.
+func (s *soak) repeatCommand(i int) string {
 	args := fmt.Sprintf("go run ./lab/soak -seed %d -first %d -runs 1", s.flags.seed, i)
 	if s.flags.short {
 		args += " -short"
@@ -226,7 +226,7 @@ func (s *soak) finish() error {
 	}
 	s.count()
 	dir := s.c.dir
-	problems := append(s.c.close(), s.heard()...)
+	problems := append(s.c.close(), s.takeProblems()...)
 	s.c.abandon()
 	s.c = nil
 	if len(problems) > 0 {

@@ -24,7 +24,7 @@ const (
 	answered = "answered"
 	silent   = "silent"
 	refusal  = "refused"
-	letIn    = "let in"
+	admitted = "let in"
 )
 
 // everyPort makes an attack that does the same at each TCP port, and at the source of unix:, at the same time.
@@ -39,10 +39,10 @@ func everyPort(do func(net.Conn, *dice) string) func(context.Context, *hostiles,
 		defer all.Wait()
 		for _, c := range conns {
 			_ = c.SetDeadline(time.Now().Add(h.span))
-			own := d.fork()
+			forked := d.fork()
 			all.Go(func() {
 				defer func() { _ = c.Close() }()
-				word := do(c, own)
+				word := do(c, forked)
 				mu.Lock()
 				defer mu.Unlock()
 				came[word]++
@@ -95,8 +95,8 @@ func randomBytes(c net.Conn, d *dice) string {
 }
 
 func plainHTTP(c net.Conn, d *dice) string {
-	path := d.one("/", "/v1/status", "/v1/tap?rate=10000", "/v1/session", "/../../etc/passwd", strings.Repeat("/a", 1<<15))
-	_, _ = io.WriteString(c, d.one("GET ", "POST ", "PRI ")+path+
+	path := d.pick("/", "/v1/status", "/v1/tap?rate=10000", "/v1/session", "/../../etc/passwd", strings.Repeat("/a", 1<<15))
+	_, _ = io.WriteString(c, d.pick("GET ", "POST ", "PRI ")+path+
 		" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999999\r\n\r\n")
 	return listen(c)
 }
@@ -104,7 +104,7 @@ func plainHTTP(c net.Conn, d *dice) string {
 func noCertificate(c net.Conn, d *dice) string {
 	t := tls.Client(c, &tls.Config{
 		InsecureSkipVerify: true,
-		ServerName:         d.one("n0", "control", "localhost"),
+		ServerName:         d.pick("n0", "control", "localhost"),
 		NextProtos:         []string{"h2"},
 	})
 	if err := t.Handshake(); errors.Is(err, os.ErrDeadlineExceeded) {
@@ -119,7 +119,7 @@ func noCertificate(c net.Conn, d *dice) string {
 
 // halfOpen begins as messages here begin, and says nothing more.
 func halfOpen(c net.Conn, d *dice) string {
-	_, _ = io.WriteString(c, d.one("R", "RGLF", "GET / HT", "\x00\x00",
+	_, _ = io.WriteString(c, d.pick("R", "RGLF", "GET / HT", "\x00\x00",
 		"\x16\x03\x01\x02\x00", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
 	if t, ok := c.(*net.TCPConn); ok && d.chance(50) {
 		_ = t.CloseWrite()
@@ -128,7 +128,7 @@ func halfOpen(c net.Conn, d *dice) string {
 }
 
 func slowBytes(c net.Conn, d *dice) string {
-	text := []byte(d.one("\x16\x03\x01\x02\x00\x01\x00\x01\xfc", "GET / HTTP/1.1\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
+	text := []byte(d.pick("\x16\x03\x01\x02\x00\x01\x00\x01\xfc", "GET / HTTP/1.1\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
 	stop := make(chan struct{})
 	var writing sync.WaitGroup
 	writing.Go(func() {
@@ -177,7 +177,7 @@ func strangeFrontEnds(ctx context.Context, h *hostiles, d *dice) (map[string]int
 		if err != nil {
 			came[refusal]++
 		} else {
-			came[letIn]++
+			came[admitted]++
 			_ = s.Send(limit, d.Uint64(), d.bytes(d.IntN(1<<16))) // it may have been sent away since
 			_ = s.Leave(limit)
 		}

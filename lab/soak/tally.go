@@ -26,10 +26,10 @@ type tally struct {
 	Controls     int    // started anew
 	Recoveries   int    // from Error, or whatever a run ended in, to Ready
 	Back         []time.Duration
-	Again        int      // tries of load or configure beyond the first
-	Refused      int      // exclude and include that the policy did not bear
-	Order        order    // of the decisions of all runs
-	Attacks      *attacks // nil: there were none
+	Again        int           // tries of load or configure beyond the first
+	Refused      int           // exclude and include that the policy did not bear
+	Order        decisionOrder // of the decisions of all runs
+	Attacks      *attacks      // nil: there were none
 	Failures     []failure
 }
 

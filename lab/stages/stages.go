@@ -37,8 +37,8 @@ var Table = [Count]Stage{
 // Tracer notes when the write under way has passed each stage. Stages of the sender count the first time, those of the
 // receiver the last time before its code is told: what else passes is of echoes and credit.
 type Tracer struct {
-	start time.Time
-	at    [Count]atomic.Int64 // ns since start; 0: not yet
+	start    time.Time
+	passedAt [Count]atomic.Int64 // ns since start; 0: not yet
 }
 
 // New makes one.
@@ -46,8 +46,8 @@ func New() *Tracer { return &Tracer{start: time.Now().Add(-1)} }
 
 // Begin forgets the last write, and returns the time, ns.
 func (t *Tracer) Begin() int64 {
-	for i := range t.at {
-		t.at[i].Store(0)
+	for i := range t.passedAt {
+		t.passedAt[i].Store(0)
 	}
 	return int64(time.Since(t.start))
 }
@@ -60,15 +60,15 @@ func (t *Tracer) Follow(receiver bool) func(transport.Stage) {
 		}
 		now := int64(time.Since(t.start))
 		if !receiver {
-			t.at[stage].CompareAndSwap(0, now)
-		} else if stage == transport.StageSeen || t.at[transport.StageSeen].Load() == 0 {
-			t.at[stage].Store(now)
+			t.passedAt[stage].CompareAndSwap(0, now)
+		} else if stage == transport.StageSeen || t.passedAt[transport.StageSeen].Load() == 0 {
+			t.passedAt[stage].Store(now)
 		}
 	}
 }
 
 // Passed is when the write has passed a stage, ns on the clock of Begin; 0: not yet.
-func (t *Tracer) Passed(stage transport.Stage) int64 { return t.at[stage].Load() }
+func (t *Tracer) Passed(stage transport.Stage) int64 { return t.passedAt[stage].Load() }
 
 // Median is that of times in ns, which it sorts, in µs; 0 where there are none.
 func Median(ns []int64) float64 {

@@ -33,13 +33,13 @@ func boundsOf(doc *config.Document, s *Sweep, written []trial.Bound) []trial.Bou
 			}
 		}
 		b.Figure = cmp.Or(b.Figure, "goodput_gbps")
-		of := s.things(b.Of)
+		of := s.things(b.Thing)
 		if len(of) == 0 {
-			doc.Add(at+".of", "%q is no run, no series and no reference of this file", b.Of)
+			doc.Add(at+".of", "%q is no run, no series and no reference of this file", b.Thing)
 		}
 		for _, c := range of {
 			one := b
-			one.Of, one.Path = c.ID, placed(b.Path, c)
+			one.Thing, one.Path = c.ID, placed(b.Path, c)
 			one.Over = nil
 			for j, other := range b.Over {
 				name, ok := s.beside(c, other)

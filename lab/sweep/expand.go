@@ -125,19 +125,19 @@ func (r *reader) cell(b *block, chosen []leaf) (Cell, bool) {
 			lines[l.key] = l.line
 		}
 		v := Value{l.key, l.value.Value}
-		name, ofBed := strings.CutPrefix(l.key, b.bed+".")
+		name, isBedFlag := strings.CutPrefix(l.key, b.bed+".")
 		switch {
 		case i < len(b.flags):
 			c.Bed.Flags = append(c.Bed.Flags, r.flag(l, l.key)...)
 			continue
-		case b.bed != "" && ofBed:
+		case b.bed != "" && isBedFlag:
 			c.Bed.Flags = append(slices.DeleteFunc(c.Bed.Flags, func(f Value) bool { return f.Key == name }), r.flag(l, name)...)
 		case l.key == "json":
 			r.add(l.line, l.key, "is not for a sweep to give: it reads what its runs print")
 		case l.key == keyLoad:
 			c.Load = r.load(l)
 		default:
-			r.take(base.Set(r.file, l.line, l.key, l.value))
+			r.addProblems(base.Set(r.file, l.line, l.key, l.value))
 			if s, ok := base.Setting(l.key); ok {
 				v.Text, keys = s.Text, append(keys, l.key)
 			}
@@ -161,7 +161,7 @@ func (r *reader) cell(b *block, chosen []leaf) (Cell, bool) {
 // complete completes the configuration and writes the command line, which the program is asked about.
 func (r *reader) complete(c *Cell, b *block, base config.Config, keys []string, lines map[string]int) bool {
 	c.Config = base
-	if !r.completed(c, b, lines) || !r.asked(c, b, base, keys, lines) {
+	if !r.validateConfig(c, b, lines) || !r.checkCommandLine(c, b, base, keys, lines) {
 		return false
 	}
 	if c.Load == 0 {
@@ -183,20 +183,20 @@ func (r *reader) complete(c *Cell, b *block, base config.Config, keys []string, 
 		return false
 	}
 	c.Config = base
-	return r.completed(c, b, lines) && r.asked(c, b, base, append(keys, "rate"), lines)
+	return r.validateConfig(c, b, lines) && r.checkCommandLine(c, b, base, append(keys, "rate"), lines)
 }
 
-// asked asks the program about the cell's command line.
-func (r *reader) asked(c *Cell, b *block, base config.Config, keys []string, lines map[string]int) bool {
-	given := func(f Value) bool { return f.Key == "hosts" || f.Key == "bed" || f.Key == "name" }
-	if c.Bed.Kind == Testbed && !slices.ContainsFunc(c.Bed.Flags, given) {
+// checkCommandLine asks the program about the cell's command line.
+func (r *reader) checkCommandLine(c *Cell, b *block, base config.Config, keys []string, lines map[string]int) bool {
+	namesHosts := func(f Value) bool { return f.Key == "hosts" || f.Key == "bed" || f.Key == "name" }
+	if c.Bed.Kind == Testbed && !slices.ContainsFunc(c.Bed.Flags, namesHosts) {
 		c.Bed.Flags = append(c.Bed.Flags, Value{"hosts", strconv.Itoa(c.Config.Nodes)}) // a port for each
 	}
 	c.Args = commandLine(c, base, keys)
 	if r.check != nil {
 		ground, err := r.check(c.Args)
 		if err != nil {
-			line, key := blamed(err, b, lines)
+			line, key := locateProblem(err, b, lines)
 			r.add(line, key, "%v (the command line is %s)", err, strings.Join(c.Args, " "))
 			return false
 		}
@@ -206,24 +206,24 @@ func (r *reader) asked(c *Cell, b *block, base config.Config, keys []string, lin
 	return true
 }
 
-// blamed finds where the file gives what the program complains of: it names a flag first of all, as "--rate=RATE: …" or
+// locateProblem finds where the file gives what the program complains of: it names a flag first of all, as "--rate=RATE: …" or
 // "rate: …". Flags of the bed are meant rather than settings of the same name, which were found good before.
-func blamed(err error, b *block, lines map[string]int) (line int, key string) {
+func locateProblem(err error, b *block, lines map[string]int) (line int, key string) {
 	line, key = b.line, b.name
 	text, first := err.Error(), math.MaxInt
 	for _, k := range slices.Sorted(maps.Keys(lines)) {
-		flag, ofBed := strings.CutPrefix(k, b.bed+".")
+		flag, isBedFlag := strings.CutPrefix(k, b.bed+".")
 		flag = strings.ReplaceAll(flag, ".", "-")
 		at := regexp.MustCompile(`(?:^|--)` + regexp.QuoteMeta(flag) + `(?:[^\w-]|$)`).FindStringIndex(text)
-		if at != nil && (at[0] < first || at[0] == first && ofBed) {
+		if at != nil && (at[0] < first || at[0] == first && isBedFlag) {
 			first, line, key = at[0], lines[k], k
 		}
 	}
 	return line, key
 }
 
-// completed completes the cell's configuration and puts what is wrong with it where the file says it.
-func (r *reader) completed(c *Cell, b *block, lines map[string]int) bool {
+// validateConfig completes the cell's configuration and puts what is wrong with it where the file says it.
+func (r *reader) validateConfig(c *Cell, b *block, lines map[string]int) bool {
 	err := c.Config.Complete()
 	var invalid *config.InvalidError
 	switch {
@@ -300,7 +300,7 @@ func (r *reader) load(l leaf) float64 {
 	return v
 }
 
-func (r *reader) take(err error) {
+func (r *reader) addProblems(err error) {
 	var invalid *config.InvalidError
 	if errors.As(err, &invalid) {
 		r.problems = append(r.problems, invalid.Problems...)
@@ -337,8 +337,8 @@ func (t *Turn) name() string {
 	return t.Cell.ID
 }
 
-// lasts is how long a turn takes, if nothing is added.
-func (t *Turn) lasts() time.Duration {
+// duration is how long a turn takes, if nothing is added.
+func (t *Turn) duration() time.Duration {
 	if t.Cell == nil {
 		return time.Second
 	}

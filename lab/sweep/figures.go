@@ -28,8 +28,8 @@ type metric struct {
 	shown  func(m *measured, v float64) bool // whether the run has it; nil = where it has the figure
 }
 
-// of gives the figure of a run.
-func (x *metric) of(m *measured) (float64, bool) {
+// value gives the figure of a run.
+func (x *metric) value(m *measured) (float64, bool) {
 	v, ok := m.figures[x.figure]
 	return v, ok && (x.shown == nil || x.shown(m, v))
 }
@@ -81,12 +81,12 @@ func sections(all []*group) []section {
 		}
 	}
 	for _, name := range series {
-		own := slices.DeleteFunc(slices.Clone(all), func(g *group) bool { return g.series != name })
-		x := axisOf(own)
+		seriesGroups := slices.DeleteFunc(slices.Clone(all), func(g *group) bool { return g.series != name })
+		x := axisOf(seriesGroups)
 		if byAxis[x] == nil {
 			order = append(order, x)
 		}
-		byAxis[x] = append(byAxis[x], own...)
+		byAxis[x] = append(byAxis[x], seriesGroups...)
 	}
 	var out []section
 	for _, x := range order {
@@ -100,8 +100,8 @@ func sectionOf(all []*group, x string) section {
 	for _, g := range all {
 		names[g.series] = true
 	}
-	p := plane{groups: all, key: x, named: len(names) > 1}
-	p.lay()
+	p := axisLayout{groups: all, key: x, named: len(names) > 1}
+	p.layOut()
 	s := section{title: p.title()}
 	for _, m := range metrics {
 		if f, ok := p.figure(m); ok {
@@ -114,16 +114,16 @@ func sectionOf(all []*group, x string) section {
 	return s
 }
 
-// plane is an x-axis with the combinations on it.
-type plane struct {
-	groups []*group
-	key    string // "" = there is no number to lay them by: each has a place of its own
-	named  bool   // series are told apart by their names
-	x      page.Axis
-	at     map[*group]float64
+// axisLayout is an x-axis with the combinations on it.
+type axisLayout struct {
+	groups   []*group
+	key      string // "" = there is no number to lay them by: each has a place of its own
+	named    bool   // series are told apart by their names
+	x        page.Axis
+	position map[*group]float64
 }
 
-func (p *plane) title() string {
+func (p *axisLayout) title() string {
 	if p.key == "" {
 		return "Side by side"
 	}
@@ -147,12 +147,12 @@ func titles(key string) string {
 	return strings.ReplaceAll(strings.TrimPrefix(key, "debug."), "-", " ")
 }
 
-// lay gives each combination its place.
-func (p *plane) lay() {
-	p.at = map[*group]float64{}
+// layOut gives each combination its place.
+func (p *axisLayout) layOut() {
+	p.position = map[*group]float64{}
 	if p.key == "" {
 		for i, g := range p.groups {
-			p.at[g] = float64(i)
+			p.position[g] = float64(i)
 			p.x.Ticks = append(p.x.Ticks, page.Tick{At: float64(i), Label: label(g, "", p.named)})
 		}
 		return
@@ -171,7 +171,7 @@ func (p *plane) lay() {
 	}
 	for i, g := range p.groups {
 		at := position(values[i], values)
-		p.at[g] = at
+		p.position[g] = at
 		if !slices.ContainsFunc(p.x.Ticks, func(t page.Tick) bool { return t.At == at }) {
 			p.x.Ticks = append(p.x.Ticks, page.Tick{At: at, Label: trial.Trimmed(values[i], 4)})
 		}
@@ -180,7 +180,7 @@ func (p *plane) lay() {
 }
 
 // figure draws a metric, if any run has it.
-func (p *plane) figure(m metric) (page.Figure, bool) {
+func (p *axisLayout) figure(m metric) (page.Figure, bool) {
 	f := page.Figure{
 		Title: m.title,
 		Note:  m.note,
@@ -199,7 +199,7 @@ func (p *plane) figure(m metric) (page.Figure, bool) {
 		if !f.Bars {
 			name = label(g, p.key, p.named)
 		}
-		f.Curves = addTo(f.Curves, name, page.Point{X: p.at[g], Spread: s})
+		f.Curves = addTo(f.Curves, name, page.Point{X: p.position[g], Spread: s})
 	}
 	for _, c := range f.Curves {
 		slices.SortFunc(c.Points, func(a, b page.Point) int { return cmp.Compare(a.X, b.X) })
@@ -233,7 +233,7 @@ func addTo(all []page.Curve, name string, p page.Point) []page.Curve {
 }
 
 // latencies draws the quantiles of the build latency of each combination at the largest x.
-func (p *plane) latencies() (page.Figure, bool) {
+func (p *axisLayout) latencies() (page.Figure, bool) {
 	quantile := []string{"p50", "p99", "p999", "max"}
 	f := page.Figure{
 		Title: "Distribution of build latency",
@@ -241,9 +241,9 @@ func (p *plane) latencies() (page.Figure, bool) {
 			"longest.",
 		Y: page.Axis{Label: "Build latency (ms)", Log: true},
 	}
-	largest := p.at[p.groups[0]]
+	largest := p.position[p.groups[0]]
 	for _, g := range p.groups {
-		largest = max(largest, p.at[g])
+		largest = max(largest, p.position[g])
 	}
 	if p.key != "" {
 		f.Note += fmt.Sprintf(" Of the runs at the right end of the other figures, %s: %s.", p.x.Label,
@@ -252,7 +252,7 @@ func (p *plane) latencies() (page.Figure, bool) {
 	for i, q := range quantile {
 		f.X.Ticks = append(f.X.Ticks, page.Tick{At: float64(i), Label: strings.Replace(q, "p999", "p99.9", 1)})
 		for _, g := range p.groups {
-			if p.key != "" && p.at[g] != largest {
+			if p.key != "" && p.position[g] != largest {
 				continue
 			}
 			if s, ok := g.over(metric{figure: "build_latency_us." + q, scale: 1e-3, shown: positive}); ok {

@@ -307,19 +307,19 @@ func (r *reader) leaves(node *yaml.Node, path, what string, lists bool) []leaf {
 
 // inherit lets a series have what stands at the top, unless it says otherwise: what the top fixes a series may vary,
 // and the other way round.
-func inherit(all, own block) block {
-	fixed, vary := own.fixed, own.vary
-	own.fixed = append(without(all.fixed, fixed, vary), fixed...)
-	own.vary = append(without(all.vary, fixed, vary), vary...)
-	if own.bed == "" || own.bed == all.bed {
-		own.bed, own.flags = all.bed, append(without(all.flags, own.flags), own.flags...)
+func inherit(all, overrides block) block {
+	fixed, vary := overrides.fixed, overrides.vary
+	overrides.fixed = append(exclude(all.fixed, fixed, vary), fixed...)
+	overrides.vary = append(exclude(all.vary, fixed, vary), vary...)
+	if overrides.bed == "" || overrides.bed == all.bed {
+		overrides.bed, overrides.flags = all.bed, append(exclude(all.flags, overrides.flags), overrides.flags...)
 	}
-	own.port, own.line = cmp.Or(own.port, all.port), cmp.Or(own.line, all.line)
-	return own
+	overrides.port, overrides.line = cmp.Or(overrides.port, all.port), cmp.Or(overrides.line, all.line)
+	return overrides
 }
 
-// without leaves out what one of the others gives.
-func without(list []leaf, others ...[]leaf) []leaf {
+// exclude leaves out what one of the others gives.
+func exclude(list []leaf, others ...[]leaf) []leaf {
 	var out []leaf
 	for _, l := range list {
 		if !slices.ContainsFunc(slices.Concat(others...), func(o leaf) bool { return o.key == l.key }) {

@@ -205,19 +205,19 @@ func numbers(n int) string {
 }
 
 func TestTheProgramIsAskedAboutEachCommandLine(t *testing.T) {
-	var asked []string
+	var checked []string
 	text := "name: x\ntestbed:\n  hots: 2\nvary: {nodes: [2, 3]}\n"
 	_, err := Parse("s.yaml", []byte(text), func(args []string) (Ground, error) {
-		asked = append(asked, strings.Join(args, " "))
-		if len(asked) == 2 {
+		checked = append(checked, strings.Join(args, " "))
+		if len(checked) == 2 {
 			return Ground{}, errors.New("unknown flag --hots")
 		}
 		return Ground{}, nil
 	})
 	if err == nil || !strings.Contains(err.Error(),
 		"s.yaml:3: testbed.hots: unknown flag --hots (the command line is testbed run --hots=2 --hosts=3 -- --json "+
-			"--nodes=3)") || len(asked) != 2 {
-		t.Errorf("%v, asked %q", err, asked)
+			"--nodes=3)") || len(checked) != 2 {
+		t.Errorf("%v, asked %q", err, checked)
 	}
 	// What it says of the place decides what a share of a port is.
 	s, err := Parse("s.yaml", []byte("name: x\nfixed: {nodes: 4}\nvary: {load: [0.5]}\n"),
@@ -231,7 +231,7 @@ func TestTheProgramIsAskedAboutEachCommandLine(t *testing.T) {
 }
 
 // What the program refuses stands where the file gives the flag that it names.
-func TestRefusalsStandWhereTheFlagIs(t *testing.T) {
+func TestRefusalsNameTheLineOfTheFlag(t *testing.T) {
 	text := "name: x\ntestbed:\n  hosts: 8\n  at: [1s:cut:n9]\n  rate: 20Mbit\nfixed: {rate: 5, debug: {drop: " +
 		"0.1}}\nvary:\n  testbed.queue: [8KiB, 1KiB]\n"
 	for says, want := range map[string]string{

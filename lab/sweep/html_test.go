@@ -68,13 +68,13 @@ func TestThePageIsWhole(t *testing.T) {
 			t.Errorf("%s: the page may load something", word)
 		}
 	}
-	for _, part := range []string{
+	for _, want := range []string{
 		"default-src 'none'", "<title>a page of all", "# &lt;b&gt;", "The MIT License", "uPlot=function", "--ground:",
 		"The sweep file", "<h2>Failed</h2>",
 		"TCP, loopback", "Over the size of the system", "Over what is lost", "Side by side",
 	} {
-		if !strings.Contains(text, part) {
-			t.Errorf("the page has no %q", part)
+		if !strings.Contains(text, want) {
+			t.Errorf("the page has no %q", want)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func TestThePageIsWhole(t *testing.T) {
 func TestFiguresFollowFromWhatVaries(t *testing.T) {
 	r, _ := makePage(t)
 	var out bytes.Buffer
-	for _, s := range pageOf(tellingOf(r)).Parts {
+	for _, s := range pageOf(newPageData(r)).Sections {
 		if s.Figures == nil {
 			continue
 		}
@@ -171,7 +171,7 @@ func TestEmptyResultsHaveAPage(t *testing.T) {
 		t.Error(err)
 	}
 	// the script takes no null
-	if text, _ := json.Marshal(pageOf(tellingOf(&results{})).Parts); string(text) != "[{},{},{}]" {
+	if text, _ := json.Marshal(pageOf(newPageData(&results{})).Sections); string(text) != "[{},{},{}]" {
 		t.Errorf("%s", text)
 	}
 	if f := sectionOf([]*group{{runs: []*measured{{record: &record{}}}}}, "").figures; len(f) > 0 {

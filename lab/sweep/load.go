@@ -10,22 +10,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// others measures from now on how many processors programs other than this one and its children use. It gives a
+// measureOtherLoad measures from now on how many processors programs other than this one and its children use. It gives a
 // function that tells their mean until then; below 0 is not known. Time that the kernel spends in interrupts is
 // nobody's.
-func others() func() float64 {
-	began, all, own := time.Now(), used(), ours()
+func measureOtherLoad() func() float64 {
+	began, all, processStart := time.Now(), systemCPU(), processCPU()
 	return func() float64 {
 		took := time.Since(began).Seconds()
 		if all < 0 || took <= 0 {
 			return -1
 		}
-		return max(0, (used()-all-(ours()-own))/took)
+		return max(0, (systemCPU()-all-(processCPU()-processStart))/took)
 	}
 }
 
-// known is a figure, or nil where it is not known.
-func known(v float64) *float64 {
+// optional is a figure, or nil where it is not known.
+func optional(v float64) *float64 {
 	if v < 0 {
 		return nil
 	}
@@ -35,8 +35,8 @@ func known(v float64) *float64 {
 // ticks of the clock in which the kernel counts: USER_HZ, which is 100 on all that Linux runs on today.
 const ticks = 100
 
-// used is how long all processors worked for programs since the machine was started, s; below 0 is not known.
-func used() float64 {
+// systemCPU is how long all processors worked for programs since the machine was started, s; below 0 is not known.
+func systemCPU() float64 {
 	f, err := os.Open("/proc/stat")
 	if err != nil {
 		return -1
@@ -58,8 +58,8 @@ func used() float64 {
 	return sum
 }
 
-// ours is the processor time of this process and of its children that have ended, s.
-func ours() float64 {
+// processCPU is the processor time of this process and of its children that have ended, s.
+func processCPU() float64 {
 	sum := 0.0
 	for _, who := range [...]int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
 		var u unix.Rusage

@@ -245,7 +245,7 @@ func (r *results) read() (good []*measured, failed []*record) {
 // rounds are the figures of all runs and references that belong to a round.
 func (r *results) rounds() trial.Rounds {
 	at := map[int]trial.Round{}
-	put := func(round int, thing string, f trial.Figures) {
+	set := func(round int, thing string, f trial.Figures) {
 		if at[round] == nil {
 			at[round] = trial.Round{}
 		}
@@ -253,11 +253,11 @@ func (r *results) rounds() trial.Rounds {
 	}
 	good, _ := r.read()
 	for _, m := range good {
-		put(m.Round, m.Cell, m.figures)
+		set(m.Round, m.Cell, m.figures)
 	}
 	for _, ref := range r.References {
 		if ref.Round > 0 && ref.Error == "" {
-			put(ref.Round, ref.Name, ref.Figures)
+			set(ref.Round, ref.Name, ref.Figures)
 		}
 	}
 	var out trial.Rounds

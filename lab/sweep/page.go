@@ -26,29 +26,29 @@ type reference struct {
 	fails       []string
 }
 
-// telling is what results come to, as page and table need it.
-type telling struct {
+// pageData is what results come to, as page and table need it.
+type pageData struct {
 	*results
 	good     int
-	of       int
+	total    int
 	failures []failure
 	groups   []*group
 	table    page.Table
 }
 
-func tellingOf(r *results) *telling {
+func newPageData(r *results) *pageData {
 	good, failed := r.read()
-	o := &telling{
+	o := &pageData{
 		results: r,
 		good:    len(good),
-		of:      len(good) + len(failed),
+		total:   len(good) + len(failed),
 		groups:  groups(good, failed),
 	}
 	for _, rec := range failed {
 		o.failures = append(o.failures, failure{rec.Cell, rec.Round, rec.Error})
 	}
 	if n := len(r.Starts); n > 0 {
-		o.of = max(o.of, r.Starts[n-1].Rounds*len(r.Starts[n-1].Cells)) // fewer rounds may be asked for than there are
+		o.total = max(o.total, r.Starts[n-1].Rounds*len(r.Starts[n-1].Cells)) // fewer rounds may be asked for than there are
 		arrange(o.groups, r.Starts[0].Cells)
 	}
 	o.table = tableOf(o.groups)
@@ -56,24 +56,24 @@ func tellingOf(r *results) *telling {
 }
 
 // writeHTML writes the report.
-func writeHTML(w io.Writer, r *results) error { return pageOf(tellingOf(r)).Write(w) }
+func writeHTML(w io.Writer, r *results) error { return pageOf(newPageData(r)).Write(w) }
 
 // pageOf lays everything in report.html.
-func pageOf(o *telling) *page.Page {
+func pageOf(o *pageData) *page.Page {
 	p := &page.Page{
-		Kind:  "Ringlet sweep",
-		Lead:  o.lead(),
-		Parts: slices.Concat(o.drawnParts(), o.tableParts(), []page.Part{o.referencePart()}),
+		Kind:     "Ringlet sweep",
+		Lead:     o.lead(),
+		Sections: slices.Concat(o.figureSections(), o.tableSections(), []page.Section{o.referenceSection()}),
 	}
-	ran := page.Part{ID: "machine", Title: "Machine"}
+	ran := page.Section{ID: "machine", Title: "Machine"}
 	for i := range o.Starts {
 		ran.Ran = append(ran.Ran, page.Ran{Started: o.Starts[i].Started, Machine: o.Starts[i].Machine})
 	}
-	p.Parts = append(p.Parts, ran)
+	p.Sections = append(p.Sections, ran)
 	if len(o.Starts) > 0 {
 		first := &o.Starts[0]
 		p.Name = first.Name
-		p.Parts = append(p.Parts, page.Part{
+		p.Sections = append(p.Sections, page.Section{
 			ID:    "file",
 			Title: "The sweep file",
 			Note:  first.File + ", SHA-256 " + first.Hash,
@@ -83,11 +83,11 @@ func pageOf(o *telling) *page.Page {
 	return p
 }
 
-// drawnParts are the figures and the timelines.
-func (o *telling) drawnParts() (parts []page.Part) {
+// figureSections are the figures and the timelines.
+func (o *pageData) figureSections() (out []page.Section) {
 	drawn := slices.DeleteFunc(slices.Clone(o.groups), func(g *group) bool { return len(g.runs) == 0 })
 	for i, s := range sections(drawn) {
-		parts = append(parts, page.Part{
+		out = append(out, page.Section{
 			ID:      fmt.Sprintf("s%d", i),
 			Title:   s.title,
 			Note:    "Medians of the repetitions; whiskers reach from the least to the most.",
@@ -95,19 +95,19 @@ func (o *telling) drawnParts() (parts []page.Part) {
 		})
 	}
 	if t := timelines(o.groups); len(t) > 0 {
-		parts = append(parts, page.Part{
+		out = append(out, page.Section{
 			ID:        "phases",
 			Title:     "Phases",
 			Note:      aboutPhases,
 			Timelines: t,
 		})
 	}
-	return parts
+	return out
 }
 
-// tableParts are what was measured in words and numbers, how bounds were kept, and which runs are no result.
-func (o *telling) tableParts() []page.Part {
-	parts := []page.Part{{
+// tableSections are what was measured in words and numbers, how bounds were kept, and which runs are no result.
+func (o *pageData) tableSections() []page.Section {
+	out := []page.Section{{
 		ID:    "table",
 		Title: "Table",
 		Note: "Medians; in small, the least and the most of the repetitions, and from six repetitions on, where the median " +
@@ -115,11 +115,11 @@ func (o *telling) tableParts() []page.Part {
 		Table: o.table,
 	}}
 	if v := o.verdicts(); len(v) > 0 {
-		parts = append(parts, page.Part{
+		out = append(out, page.Section{
 			ID:    "bounds",
 			Title: "Bounds",
 			Note:  "What the file demands, judged by medians. A ratio is always of two figures of the same round.",
-			Table: page.Text(trial.VerdictHead, trial.VerdictRows(v), len(trial.VerdictHead)-1),
+			Table: page.TextTable(trial.VerdictHead, trial.VerdictRows(v), len(trial.VerdictHead)-1),
 		})
 	}
 	if len(o.failures) > 0 {
@@ -127,14 +127,14 @@ func (o *telling) tableParts() []page.Part {
 		for _, f := range o.failures {
 			rows = append(rows, []string{f.Cell, fmt.Sprint(f.Round), f.Why})
 		}
-		parts = append(parts, page.Part{
+		out = append(out, page.Section{
 			ID:    "failed",
 			Title: "Failed",
 			Note:  "Runs that are no result, and are in no figure.",
-			Table: page.Text([]string{"run", "round", "why"}, rows, 2),
+			Table: page.TextTable([]string{"run", "round", "why"}, rows, 2),
 		})
 	}
-	return parts
+	return out
 }
 
 const aboutPhases = "The last phases of one run of each kind: a row for each readout unit. Full colour: it sends, in " +
@@ -142,8 +142,8 @@ const aboutPhases = "The last phases of one run of each kind: a row for each rea
 	"send in that phase. Times are each node's own clock; on one machine that is the same. Touch a phase to read it."
 
 // lead says how much was measured, and when.
-func (o *telling) lead() string {
-	lead := fmt.Sprintf("%d of %d runs have a result", o.good, o.of)
+func (o *pageData) lead() string {
+	lead := fmt.Sprintf("%d of %d runs have a result", o.good, o.total)
 	if n := len(o.failures); n > 0 {
 		lead += fmt.Sprintf(", %d failed", n)
 	}
@@ -158,13 +158,13 @@ func (o *telling) lead() string {
 			ended = end
 		}
 	}
-	return lead + fmt.Sprintf(", %d rounds. %s to %s.", o.Starts[n-1].Rounds, page.When(o.Starts[0].Started),
-		page.When(ended))
+	return lead + fmt.Sprintf(", %d rounds. %s to %s.", o.Starts[n-1].Rounds, page.FormatTime(o.Starts[0].Started),
+		page.FormatTime(ended))
 }
 
-// referencePart lists what the place could do at most.
-func (o *telling) referencePart() page.Part {
-	p := page.Part{ID: "references", Title: "References", Note: "None were measured."}
+// referenceSection lists what the place could do at most.
+func (o *pageData) referenceSection() page.Section {
+	p := page.Section{ID: "references", Title: "References", Note: "None were measured."}
 	all := referencesOf(o.References)
 	if len(all) > 0 {
 		p.Note = "What the same place could do at most, measured between the runs. Where they differ much, something " +
@@ -176,8 +176,8 @@ func (o *telling) referencePart() page.Part {
 		if len(r.fails) > 0 {
 			times.Small = fmt.Sprintf("%d failed: %s", len(r.fails), r.fails[0])
 		}
-		p.Table.Rows = append(p.Table.Rows, []page.Cell{{Text: r.name, Words: true}, page.Of(r.gbps), times,
-			{Text: page.When(r.first)}, {Text: page.When(r.last)}})
+		p.Table.Rows = append(p.Table.Rows, []page.Cell{{Text: r.name, Words: true}, page.SpreadCell(r.gbps), times,
+			{Text: page.FormatTime(r.first)}, {Text: page.FormatTime(r.last)}})
 	}
 	return p
 }
@@ -234,7 +234,7 @@ func tableOf(all []*group) page.Table {
 		}
 		add(m.title+", "+m.unit, func(g *group) page.Cell {
 			s, _ := g.over(m)
-			return page.Of(s)
+			return page.SpreadCell(s)
 		})
 	}
 	return t
@@ -285,7 +285,7 @@ func timelines(all []*group) []page.Timeline {
 		if was == nil {
 			order = append(order, k)
 		}
-		if was == nil || off(g) < off(was) {
+		if was == nil || distanceFromGoodSize(g) < distanceFromGoodSize(was) {
 			best[k] = g
 		}
 	}
@@ -298,7 +298,7 @@ func timelines(all []*group) []page.Timeline {
 	return out
 }
 
-func off(g *group) int { return max(g.setup.RUs-goodSize, goodSize-g.setup.RUs) }
+func distanceFromGoodSize(g *group) int { return max(g.setup.RUs-goodSize, goodSize-g.setup.RUs) }
 
 // timelineOf lays the phases from the moment from which all readout units have theirs.
 func timelineOf(title string, all []phase) page.Timeline {

@@ -30,8 +30,8 @@ func portFlows(nodes int, d placing.Division, bus, hosts int) flows {
 	var out flows
 	for h := range hosts {
 		in, sent := builders[h]/m, readers[h]/n
-		own := in * sent
-		out.cross = max(out.cross, in-own, sent-own)
+		local := in * sent
+		out.cross = max(out.cross, in-local, sent-local)
 		out.all = max(out.all, in, sent)
 	}
 	return out
@@ -59,11 +59,11 @@ func (c *Cell) division() placing.Division {
 // builder unit its part of one of m MEPs, so of n folded nodes it is (n-1)/n.
 func (c *Cell) Crosses() float64 {
 	d, m := c.division(), c.Config.BUs
-	own := 0
+	local := 0
 	for ru := max(0, c.Config.Nodes-m); ru < d.Units(); ru++ {
-		own += d.Count(ru)
+		local += d.Count(ru)
 	}
-	return 1 - float64(own)/float64(d.Sources()*m)
+	return 1 - float64(local)/float64(d.Sources()*m)
 }
 
 // eventBits is the mean size of an event with its share of a MEP's headers, or 0 where only an input or a simulated

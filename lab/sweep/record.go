@@ -128,7 +128,7 @@ func (e *ResultsError) Error() string {
 
 // parseResults reads lines. The last may be torn, by a machine that went down while it was written: whole is how many
 // bytes are complete lines.
-func parseResults(file string, text []byte) (out *results, whole int, err error) {
+func parseResults(file string, text []byte) (out *results, completeLen int, err error) {
 	out = &results{}
 	for n := 1; len(text) > 0; n++ {
 		line, rest, complete := bytes.Cut(text, []byte{'\n'})
@@ -138,9 +138,9 @@ func parseResults(file string, text []byte) (out *results, whole int, err error)
 		if err := out.line(line); err != nil {
 			return nil, 0, &ResultsError{file, n, err.Error()}
 		}
-		text, whole = rest, whole+len(line)+1
+		text, completeLen = rest, completeLen+len(line)+1
 	}
-	return out, whole, nil
+	return out, completeLen, nil
 }
 
 func (r *results) line(text []byte) error {
@@ -215,17 +215,17 @@ func (l *log) begin(path string, of *Sweep, resume bool) (*results, error) {
 	case !resume:
 		return nil, &ResultsError{File: path, Why: "is there already: continue it with --resume, or give another --out"}
 	}
-	was, whole, err := parseResults(path, text)
+	was, completeLen, err := parseResults(path, text)
 	if err == nil {
 		err = was.continues(path, of)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := l.file.Truncate(int64(whole)); err != nil { // a torn last line
+	if err := l.file.Truncate(int64(completeLen)); err != nil { // a torn last line
 		return nil, err
 	}
-	_, err = l.file.Seek(int64(whole), io.SeekStart)
+	_, err = l.file.Seek(int64(completeLen), io.SeekStart)
 	return was, err
 }
 

@@ -32,7 +32,7 @@ type Config struct {
 	// Measure takes a reference that the file names; nil where the file may name none.
 	Measure  func(ctx context.Context, name string) (trial.Figures, error)
 	Progress func(Progress) // may be nil
-	Tell     func(string)   // of what whoever reads the results should know; may be nil
+	Notify   func(string)   // of what whoever reads the results should know; may be nil
 }
 
 // Measured is one reference.
@@ -43,10 +43,10 @@ type Measured struct {
 
 // Progress is how far a sweep is, before a run and after the last.
 type Progress struct {
-	Done, Of int
-	What     string // what is under way
-	Failed   string // the sentence of the run before, if it failed
-	Left     time.Duration
+	Done, Total int
+	What        string // what is under way
+	Failed      string // the sentence of the run before, if it failed
+	Remaining   time.Duration
 }
 
 // Summary is what a sweep came to.
@@ -54,7 +54,7 @@ type Summary struct {
 	Dir         string
 	Runs        int // with a result, earlier ones included
 	Failed      int
-	Of          int
+	Total       int
 	Interrupted bool
 
 	results *results
@@ -75,8 +75,8 @@ const (
 	// overheadGuess of a run beside its duration, until one was seen: starting, configuring, stopping (8 nodes on 2 cores,
 	// 2026-11-21).
 	overheadGuess = 1500 * time.Millisecond
-	// patience is how much longer than its duration a run may take: more than all its own time-outs together.
-	patience = 90 * time.Second
+	// runTimeoutMargin is how much longer than its duration a run may take: more than all its own time-outs together.
+	runTimeoutMargin = 90 * time.Second
 	// unbounded runs end by their events; they get this long.
 	unboundedLimit = 10 * time.Minute
 )
@@ -119,15 +119,15 @@ func Run(ctx context.Context, s *Sweep, cfg Config) (*Summary, error) {
 			run.todo = append(run.todo, t)
 		}
 	}
-	err = run.all(ctx)
+	err = run.runAll(ctx)
 	err = errors.Join(err, run.log.close(), run.write())
 	good, failed := run.results.read()
-	of := max(run.rounds*len(s.Cells), len(good)+len(failed)) // fewer rounds may be asked for than there are
+	total := max(run.rounds*len(s.Cells), len(good)+len(failed)) // fewer rounds may be asked for than there are
 	return &Summary{
 		Dir:         cfg.Dir,
 		Runs:        len(good),
 		Failed:      len(failed),
-		Of:          of,
+		Total:       total,
 		Interrupted: ctx.Err() != nil,
 		results:     run.results,
 	}, err
@@ -145,15 +145,15 @@ func (s *session) start() error {
 		Text:    s.sweep.Text,
 		Rounds:  s.rounds,
 		Started: time.Now(),
-		Machine: page.This(s.cfg.Version).For(s.sweep.processes()),
+		Machine: page.ThisMachine(s.cfg.Version).ForProcesses(s.sweep.processes()),
 		Bounds:  s.sweep.Bounds,
 	}
 	for i := range s.sweep.Cells {
 		start.Cells = append(start.Cells, s.sweep.Cells[i].ID)
 	}
-	if n := len(s.results.Starts); n > 0 && s.cfg.Tell != nil {
+	if n := len(s.results.Starts); n > 0 && s.cfg.Notify != nil {
 		if was, is := s.results.Starts[n-1].Machine.Program(), start.Machine.Program(); was != is {
-			s.cfg.Tell(fmt.Sprintf(
+			s.cfg.Notify(fmt.Sprintf(
 				"the runs so far are of %s, those that follow of %s: the page names both, and compares them all the same", was, is))
 		}
 	}
@@ -161,9 +161,9 @@ func (s *session) start() error {
 	return s.log.add(start)
 }
 
-// all runs the turns that are left, with references in between. It returns early when ctx ends. Where none is left
+// runAll runs the turns that are left, with references in between. It returns early when ctx ends. Where none is left
 // nothing starts: all there is to do is to make the outputs anew.
-func (s *session) all(ctx context.Context) error {
+func (s *session) runAll(ctx context.Context) error {
 	if len(s.todo) == 0 {
 		return nil
 	}
@@ -180,7 +180,7 @@ func (s *session) all(ctx context.Context) error {
 		s.progress(i, t.name(), failed)
 		var line any
 		if t.Cell == nil {
-			failed, line = s.named(ctx, t)
+			failed, line = s.runNamed(ctx, t)
 		} else {
 			runs++
 			failed, line = s.turn(ctx, t)
@@ -218,17 +218,17 @@ func (s *session) progress(i int, what, failed string) {
 	if s.ran > 0 {
 		each = s.extra / time.Duration(s.ran)
 	}
-	var left time.Duration
+	var remaining time.Duration
 	for _, t := range s.todo[i:] {
-		left += t.lasts() + each
+		remaining += t.duration() + each
 	}
 	all := (len(s.sweep.Cells) + len(s.sweep.References)) * s.rounds
 	s.cfg.Progress(Progress{
-		Done:   all - len(s.todo) + i,
-		Of:     all,
-		What:   what,
-		Failed: failed,
-		Left:   left,
+		Done:      all - len(s.todo) + i,
+		Total:     all,
+		What:      what,
+		Failed:    failed,
+		Remaining: remaining,
 	})
 }
 
@@ -248,7 +248,7 @@ func (s *session) turn(ctx context.Context, t Turn) (failed string, line any) {
 
 // attempt makes one run, within the time that it may take.
 func (c *Cell) attempt(ctx context.Context, spawn func(context.Context) ([]byte, error)) *record {
-	limit := c.Config.Duration + patience
+	limit := c.Config.Duration + runTimeoutMargin
 	if c.Config.Duration == 0 {
 		limit = unboundedLimit
 	}
@@ -264,10 +264,10 @@ func (c *Cell) attempt(ctx context.Context, spawn func(context.Context) ([]byte,
 		Args:    c.Args,
 		Started: time.Now(),
 	}
-	others := others()
+	others := measureOtherLoad()
 	out, err := spawn(bounded)
 	rec.WallS = time.Since(rec.Started).Seconds()
-	rec.Others = known(others())
+	rec.Others = optional(others())
 	var ended *exec.ExitError
 	if errors.As(err, &ended) {
 		rec.ExitCode = ended.ExitCode()
@@ -304,10 +304,10 @@ var errNoBalance = errors.New("its accounts do not balance, or it failed")
 // accounts that balance are left out: they are most of it, and their absence says the same.
 func readReport(out []byte) (json.RawMessage, error) {
 	var report map[string]json.RawMessage
-	var told outcome
+	var parsed outcome
 	err := json.Unmarshal(out, &report)
 	if err == nil {
-		err = json.Unmarshal(out, &told)
+		err = json.Unmarshal(out, &parsed)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("printed what is no report: %w", err)
@@ -323,13 +323,13 @@ func readReport(out []byte) (json.RawMessage, error) {
 		}
 		report["counters"], _ = json.Marshal(counters) // of strings and numbers: it cannot fail
 	}
-	if told.Accounts {
+	if parsed.Accounts {
 		delete(report, "accounts")
 	}
 	text, err := json.Marshal(report)
-	switch why := told.undisturbed(); {
+	switch why := parsed.undisturbed(); {
 	case err != nil:
-	case !told.Accounts:
+	case !parsed.Accounts:
 		err = errNoBalance
 	case why != "":
 		err = fmt.Errorf("was to be disturbed and was not: %s", why)
@@ -367,8 +367,8 @@ func (s *session) reference(ctx context.Context, c *Cell) error {
 	return nil
 }
 
-// named is turn of a reference that the file names.
-func (s *session) named(ctx context.Context, t Turn) (failed string, line any) {
+// runNamed is turn of a reference that the file names.
+func (s *session) runNamed(ctx context.Context, t Turn) (failed string, line any) {
 	ref := referenceLine{
 		Kind:    kindReference,
 		Name:    t.Reference,
@@ -377,9 +377,9 @@ func (s *session) named(ctx context.Context, t Turn) (failed string, line any) {
 	}
 	err := errors.New("references that a file names cannot be measured from here")
 	if s.cfg.Measure != nil {
-		others := others()
+		others := measureOtherLoad()
 		ref.Figures, err = s.cfg.Measure(ctx, t.Reference)
-		ref.Others = known(others())
+		ref.Others = optional(others())
 	}
 	if ref.Gbps = ref.Figures["goodput_gbps"]; err != nil {
 		ref.Error = err.Error()

@@ -37,9 +37,9 @@ func load(t *testing.T, dir string) *results {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, whole, err := parseResults(fileResults, text)
-	if err != nil || whole != len(text) {
-		t.Fatalf("%d of %d bytes are lines: %v", whole, len(text), err)
+	out, completeLen, err := parseResults(fileResults, text)
+	if err != nil || completeLen != len(text) {
+		t.Fatalf("%d of %d bytes are lines: %v", completeLen, len(text), err)
 	}
 	return out
 }
@@ -63,7 +63,7 @@ func TestASweepLeavesLinesAndATable(t *testing.T) {
 		t.Error(err)
 	}
 	transcript.Expect(t, "testdata/barriers.txt", text.String())
-	if sum.Runs != 8 || sum.Of != 8 || sum.Failed != 0 || sum.Interrupted {
+	if sum.Runs != 8 || sum.Total != 8 || sum.Failed != 0 || sum.Interrupted {
 		t.Errorf("%+v", sum)
 	}
 	got := load(t, dir)
@@ -78,8 +78,8 @@ func TestASweepLeavesLinesAndATable(t *testing.T) {
 		strings.Contains(r, "accounts\"") {
 		t.Errorf("%s", r)
 	}
-	if first, last := shown[0], shown[len(shown)-1]; len(shown) != 9 || first.Done != 0 || first.Of != 8 ||
-		last.Done != 8 || last.Left != 0 || first.Left == 0 {
+	if first, last := shown[0], shown[len(shown)-1]; len(shown) != 9 || first.Done != 0 || first.Total != 8 ||
+		last.Done != 8 || last.Remaining != 0 || first.Remaining == 0 {
 		t.Errorf("%d shown: %+v … %+v", len(shown), first, last)
 	}
 	table, err := os.ReadFile(filepath.Join(dir, fileCSV))
@@ -116,7 +116,7 @@ bounds:
 		}
 		return trial.Figures{"goodput_gbps": 4}, nil
 	}
-	sum := runFake(t, s, Config{Dir: dir, Measure: measure, Progress: func(p Progress) { last = p.Of }})
+	sum := runFake(t, s, Config{Dir: dir, Measure: measure, Progress: func(p Progress) { last = p.Total }})
 	var b strings.Builder
 	if err := sum.WriteText(&b); err != nil {
 		t.Fatal(err)
@@ -132,7 +132,7 @@ bounds:
 			t.Errorf("it does not say %q:\n%s", line, &b)
 		}
 	}
-	if n != 6 || last != 18 || sum.Runs != 12 || sum.Of != 12 || sum.Failed != 0 {
+	if n != 6 || last != 18 || sum.Runs != 12 || sum.Total != 12 || sum.Failed != 0 {
 		t.Errorf("%d references, %d turns, %+v", n, last, sum)
 	}
 	page, err := os.ReadFile(filepath.Join(dir, fileHTML))
@@ -197,8 +197,8 @@ func TestAnEmptyFileIsABeginning(t *testing.T) {
 		if sum := runFake(t, parse(t, "name: x\n"), Config{Dir: dir, Resume: resume}); sum.Runs != 3 {
 			t.Errorf("resume %v: %+v", resume, sum)
 		}
-		if left, _ := filepath.Glob(filepath.Join(dir, "*.part")); len(left) > 0 {
-			t.Errorf("%v", left)
+		if leftovers, _ := filepath.Glob(filepath.Join(dir, "*.part")); len(leftovers) > 0 {
+			t.Errorf("%v", leftovers)
 		}
 	}
 }
@@ -222,7 +222,7 @@ func TestResumingWhatIsWholeDrawsItAnew(t *testing.T) {
 		t.Error("something is run")
 		return nil, errors.New("no")
 	})
-	if sum.Runs != 4 || sum.Of != 4 { // of the two that one round has there are more
+	if sum.Runs != 4 || sum.Total != 4 { // of the two that one round has there are more
 		t.Errorf("%+v", sum)
 	}
 	page, err := os.ReadFile(filepath.Join(dir, fileHTML))
@@ -239,7 +239,7 @@ func TestWhatHasChangedSinceIsSaid(t *testing.T) {
 	s := parse(t, "name: x\nrepeat: 1\n")
 	s.Beds = "old"
 	var said []string
-	cfg := Config{Dir: dir, Tell: func(what string) { said = append(said, what) }}
+	cfg := Config{Dir: dir, Notify: func(what string) { said = append(said, what) }}
 	runFake(t, s, cfg)
 	cfg.Resume, cfg.Rounds = true, 2
 	cfg.Spawn, cfg.Version = spawnFake, "another"
@@ -336,7 +336,7 @@ func TestResume(t *testing.T) {
 		t.Errorf("%d different runs", len(seen))
 	}
 	// More rounds of the same file are more of the same sweep.
-	if sum := runFake(t, s, Config{Dir: dir, Resume: true, Rounds: 3}); sum.Runs != 12 || sum.Of != 12 {
+	if sum := runFake(t, s, Config{Dir: dir, Resume: true, Rounds: 3}); sum.Runs != 12 || sum.Total != 12 {
 		t.Errorf("%+v", sum)
 	}
 }
@@ -347,9 +347,9 @@ func torn(t *testing.T, dir string) []record {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, whole, err := parseResults(fileResults, text)
-	if err != nil || whole == len(text) || len(out.Runs) != 3 {
-		t.Fatalf("%d of %d bytes, %v", whole, len(text), err)
+	out, completeLen, err := parseResults(fileResults, text)
+	if err != nil || completeLen == len(text) || len(out.Runs) != 3 {
+		t.Fatalf("%d of %d bytes, %v", completeLen, len(text), err)
 	}
 	return out.Runs
 }
@@ -398,12 +398,12 @@ func FuzzParseResults(f *testing.F) {
 		`{"kind":"sweep"}` + "\n"))
 	f.Add([]byte("{\"kind\":\"reference\",\"gbps\":3}\n{\"ki"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		out, whole, err := parseResults("r", text)
+		out, completeLen, err := parseResults("r", text)
 		if err != nil {
 			return
 		}
-		if whole > len(text) || whole > 0 && text[whole-1] != '\n' {
-			t.Errorf("%d of %d bytes are lines", whole, len(text))
+		if completeLen > len(text) || completeLen > 0 && text[completeLen-1] != '\n' {
+			t.Errorf("%d of %d bytes are lines", completeLen, len(text))
 		}
 		for _, o := range outputs {
 			if err := o.make(io.Discard, out); err != nil {

@@ -78,7 +78,7 @@ func (g *group) value(key string) (string, bool) {
 func (g *group) over(x metric) (trial.Spread, bool) {
 	var v []float64
 	for _, m := range g.runs {
-		if f, ok := x.of(m); ok {
+		if f, ok := x.value(m); ok {
 			v = append(v, f)
 		}
 	}
@@ -144,21 +144,21 @@ var switches = []string{"true", "false", "on", "off", "none"}
 
 // label names a combination by what differs beside the axis: words for themselves, numbers with what they are of.
 func label(g *group, axis string, withSeries bool) string {
-	var parts []string
+	var labels []string
 	if withSeries {
-		parts = append(parts, g.series)
+		labels = append(labels, g.series)
 	}
 	for _, v := range g.varied {
 		if v.Key == axis {
 			continue
 		}
 		if _, _, isNumber := numberOf(v.Key, v.Text); isNumber || slices.Contains(switches, v.Text) {
-			parts = append(parts, strings.TrimPrefix(v.Key, "debug.")+" "+v.Text)
+			labels = append(labels, strings.TrimPrefix(v.Key, "debug.")+" "+v.Text)
 		} else {
-			parts = append(parts, v.Text)
+			labels = append(labels, v.Text)
 		}
 	}
-	return cmp.Or(strings.Join(parts, ", "), g.series)
+	return cmp.Or(strings.Join(labels, ", "), g.series)
 }
 
 // wide says whether numbers lie so far apart that their logarithms belong on an axis.

@@ -10,14 +10,14 @@ import (
 	"ringlet/lab/trial"
 )
 
-// toldAtOnce are the heads of the figures that a terminal has room for; the page and the CSV have all.
-var toldAtOnce = []string{"Event rate, ", "Throughput, ", "Sent again, ", "Build latency, "}
+// terminalColumns are the heads of the figures that a terminal has room for; the page and the CSV have all.
+var terminalColumns = []string{"Event rate, ", "Throughput, ", "Sent again, ", "Build latency, "}
 
 // narrow leaves of a table what tells combinations apart, and the first figures.
 func narrow(t *page.Table) {
 	figure := slices.Index(t.Heads, "runs") + 1
 	for i := len(t.Heads) - 1; i >= figure; i-- {
-		if !slices.ContainsFunc(toldAtOnce, func(head string) bool { return strings.HasPrefix(t.Heads[i], head) }) {
+		if !slices.ContainsFunc(terminalColumns, func(head string) bool { return strings.HasPrefix(t.Heads[i], head) }) {
 			t.Heads = slices.Delete(t.Heads, i, i+1)
 			for r := range t.Rows {
 				t.Rows[r] = slices.Delete(t.Rows[r], i, i+1)
@@ -29,7 +29,7 @@ func narrow(t *page.Table) {
 // WriteText writes what the page has in its table, for a terminal: a line for each combination, medians with the least
 // and the most of its runs, and behind it why runs failed.
 func (s *Summary) WriteText(w io.Writer) error {
-	o := tellingOf(s.results)
+	o := newPageData(s.results)
 	narrow(&o.table)
 	var rows [][]string
 	for _, row := range o.table.Rows {

@@ -292,7 +292,7 @@ func TestHold(t *testing.T) {
 	}
 	over, said := make(chan error, 1), make(chan string, 9)
 	go func() { over <- h.Hold(t.Context(), bed, func(s string) { said <- s }) }()
-	c, err := ask(name, "who are you")
+	c, err := query(name, "who are you")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -369,13 +369,13 @@ func TestDisturbances(t *testing.T) {
 func TestDisturbAll(t *testing.T) {
 	b := newBed(t, Spec{Hosts: 1})
 	ctx, cancel := context.WithCancel(t.Context())
-	var told []string
+	var messages []string
 	done := b.disturbAll(ctx, time.Now(), []Disturbance{
 		{At: time.Hour, What: actCut, Host: "n0"},
 		{At: 2 * time.Millisecond, What: actRestore, Host: "n0"},
 		{At: time.Millisecond, What: actSlow, Host: "n0", Rate: 5e6},
 	}, func(s string) {
-		if told = append(told, s); len(told) == 2 {
+		if messages = append(messages, s); len(messages) == 2 {
 			cancel()
 		}
 	})
@@ -385,8 +385,8 @@ func TestDisturbAll(t *testing.T) {
 		done[0].AtS <= 0 || done[2].AtS != 0 {
 		t.Errorf("%+v", done)
 	}
-	if len(told) != 2 || !strings.Contains(told[0], "slow n0") {
-		t.Errorf("%q", told)
+	if len(messages) != 2 || !strings.Contains(messages[0], "slow n0") {
+		t.Errorf("%q", messages)
 	}
 }
 

@@ -45,15 +45,15 @@ func (d *Disturbance) UnmarshalText(text []byte) error {
 		return fmt.Errorf("%q does not begin with a time such as 2s: write TIME:cut:HOST, TIME:restore:HOST or "+
 			"TIME:slow:HOST:RATE", text)
 	}
-	parts := strings.Split(rest, ":")
+	fields := strings.Split(rest, ":")
 	rate := ""
-	if len(parts) == 3 {
-		rate = parts[2]
+	if len(fields) == 3 {
+		rate = fields[2]
 	}
-	if len(parts) < 2 || len(parts) > 3 {
+	if len(fields) < 2 || len(fields) > 3 {
 		return fmt.Errorf("%q is not TIME:cut:HOST, TIME:restore:HOST or TIME:slow:HOST:RATE", text)
 	}
-	*d, err = NewDisturbance(t, parts[0], parts[1], rate)
+	*d, err = NewDisturbance(t, fields[0], fields[1], rate)
 	return err
 }
 
@@ -115,7 +115,7 @@ type Done struct {
 }
 
 // disturbAll does what is due until the context ends, and says what became of each.
-func (b *Bed) disturbAll(ctx context.Context, began time.Time, all []Disturbance, tell func(string)) []Done {
+func (b *Bed) disturbAll(ctx context.Context, began time.Time, all []Disturbance, report func(string)) []Done {
 	all = slices.SortedStableFunc(slices.Values(all), func(a, b Disturbance) int { return cmp.Compare(a.At, b.At) })
 	out := make([]Done, len(all))
 	for i, d := range all {
@@ -132,7 +132,7 @@ func (b *Bed) disturbAll(ctx context.Context, began time.Time, all []Disturbance
 		if err != nil {
 			out[i].Error = err.Error()
 		}
-		tell(fmt.Sprintf("%.3f s: %s %s", out[i].AtS, d.What, d.Host))
+		report(fmt.Sprintf("%.3f s: %s %s", out[i].AtS, d.What, d.Host))
 	}
 	return out
 }

@@ -20,11 +20,11 @@ import (
 // They ask one question in a packet, "bed" or "down", and get one packet of JSON; with the bed come its namespaces, as
 // files.
 const (
-	askBed  = "bed"
-	askDown = "down"
-	// talkTime bounds a question and its answer, which take microseconds.
-	talkTime  = 5 * time.Second
-	maxAnswer = 64 << 10 // of JSON; a Spec with a rate for each of maxHosts is a twentieth of that
+	queryBed  = "bed"
+	queryDown = "down"
+	// queryTimeout bounds a question and its answer, which take microseconds.
+	queryTimeout = 5 * time.Second
+	maxAnswer    = 64 << 10 // of JSON; a Spec with a rate for each of maxHosts is a twentieth of that
 )
 
 // DefaultName is that of a bed for which nobody has found a better one.
@@ -70,7 +70,7 @@ func Claim(name string) (*Holder, error) {
 func (h *Holder) Close() error { return h.lis.Close() }
 
 // Hold answers for the bed until the context ends or somebody takes the bed down. Each refused question is told.
-func (h *Holder) Hold(ctx context.Context, bed *Bed, tell func(string)) error {
+func (h *Holder) Hold(ctx context.Context, bed *Bed, report func(string)) error {
 	defer context.AfterFunc(ctx, func() { _ = h.lis.Close() })()
 	for {
 		c, err := h.lis.AcceptUnix()
@@ -82,7 +82,7 @@ func (h *Holder) Hold(ctx context.Context, bed *Bed, tell func(string)) error {
 		}
 		down, err := answer(c, bed)
 		if err = errors.Join(err, c.Close()); err != nil {
-			tell("refused: " + err.Error())
+			report("refused: " + err.Error())
 		}
 		if down {
 			return nil
@@ -92,17 +92,17 @@ func (h *Holder) Hold(ctx context.Context, bed *Bed, tell func(string)) error {
 
 // answer answers one question, and says whether the bed is to end.
 func answer(c *net.UnixConn, bed *Bed) (down bool, err error) {
-	if err := ours(c); err != nil {
+	if err := checkSameUser(c); err != nil {
 		return false, err
 	}
-	_ = c.SetDeadline(time.Now().Add(talkTime))
+	_ = c.SetDeadline(time.Now().Add(queryTimeout))
 	question := make([]byte, 64)
 	n, err := c.Read(question)
 	if err != nil {
 		return false, err
 	}
 	switch question = question[:n]; string(question) {
-	case askBed:
+	case queryBed:
 		text, err := json.Marshal(bed.spec)
 		if err != nil {
 			return false, err
@@ -113,15 +113,15 @@ func answer(c *net.UnixConn, bed *Bed) (down bool, err error) {
 		}
 		_, _, err = c.WriteMsgUnix(text, unix.UnixRights(files...), nil)
 		return false, err
-	case askDown:
+	case queryDown:
 		_, err := c.Write([]byte("{}"))
 		return true, err
 	}
 	return false, fmt.Errorf("%q is no question", question)
 }
 
-// ours says whether the other end belongs to the user of this process: anybody may connect to an abstract socket.
-func ours(c *net.UnixConn) error {
+// checkSameUser says whether the other end belongs to the user of this process: anybody may connect to an abstract socket.
+func checkSameUser(c *net.UnixConn) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return err
@@ -138,8 +138,8 @@ func ours(c *net.UnixConn) error {
 	return nil
 }
 
-// ask puts a question to the holder of a bed.
-func ask(name, question string) (*net.UnixConn, error) {
+// query puts a question to the holder of a bed.
+func query(name, question string) (*net.UnixConn, error) {
 	c, err := net.DialUnix("unixpacket", nil, socketOf(name))
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return nil, &NotUpError{name}
@@ -147,8 +147,8 @@ func ask(name, question string) (*net.UnixConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = c.SetDeadline(time.Now().Add(talkTime))
-	err = ours(c)
+	_ = c.SetDeadline(time.Now().Add(queryTimeout))
+	err = checkSameUser(c)
 	if err == nil {
 		_, err = c.Write([]byte(question))
 	}
@@ -160,7 +160,7 @@ func ask(name, question string) (*net.UnixConn, error) {
 
 // Down ends the bed of that name. What runs in it goes on until it ends by itself.
 func Down(name string) error {
-	c, err := ask(name, askDown)
+	c, err := query(name, queryDown)
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func Attach(name string) (*Bed, error) {
 	if err := Possible(); err != nil {
 		return nil, err
 	}
-	c, err := ask(name, askBed)
+	c, err := query(name, queryBed)
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ type Session struct {
 	At      []Disturbance                            // in the time of the run
 	Out     io.Writer                                // what the control prints
 	Log     io.Writer                                // what the processes complain of
-	Tell    func(string)                             // of what happens on the way
+	Notify  func(string)                             // of what happens on the way
 }
 
 // Report is what the test bed saw of a run.
@@ -54,14 +54,14 @@ type Report struct {
 // joinPort is where the control is joined. Nobody else is on its host.
 const joinPort = 7946
 
-// joinAt is what nodes are told to join.
-func (b *Bed) joinAt() string { return b.ControlAddress() + ":" + strconv.Itoa(joinPort) }
+// joinAddress is what nodes are told to join.
+func (b *Bed) joinAddress() string { return b.ControlAddress() + ":" + strconv.Itoa(joinPort) }
 
 // HostOf is where the node of that index lives: they are spread over the hosts in turn.
 func (s *Session) HostOf(node int) int { return node % len(s.Bed.hosts) }
 
-// conducting is a session under way.
-type conducting struct {
+// sessionRun is a session under way.
+type sessionRun struct {
 	*Session
 	control, nodes *spawn.Processes
 	conductor      *exec.Cmd
@@ -80,22 +80,22 @@ func (s *Session) Run(ctx context.Context) (code int, report *Report, err error)
 	if err != nil {
 		return 0, nil, err
 	}
-	c := &conducting{Session: s, over: make(chan string, 1)}
-	began, tell, err := os.Pipe()
+	c := &sessionRun{Session: s, over: make(chan string, 1)}
+	began, startPipe, err := os.Pipe()
 	if err != nil {
 		return 0, nil, err
 	}
 	defer func() { _ = began.Close() }()
-	c.control, c.nodes = c.conductors(tell), c.workers()
+	c.control, c.nodes = c.controlProcesses(startPipe), c.nodeProcesses()
 	defer c.nodes.Stop()
 	defer c.control.Stop()
 	err = c.control.Spawn([]string{node.ControlName}, "", func(_, how string) { c.over <- how })
-	_ = tell.Close() // the control has its own
+	_ = startPipe.Close() // the control has its own
 	if err != nil {
 		return 0, nil, err
 	}
 	defer context.AfterFunc(ctx, c.interrupt)()
-	if err := c.nodes.Spawn(s.Nodes, s.Bed.joinAt(), c.mourn); err != nil {
+	if err := c.nodes.Spawn(s.Nodes, s.Bed.joinAddress(), c.nodeEnded); err != nil {
 		return 0, nil, err
 	}
 	done := c.disturb(began)
@@ -111,8 +111,8 @@ func (s *Session) Run(ctx context.Context) (code int, report *Report, err error)
 	return code, report, err
 }
 
-// conductors are the process of the control.
-func (c *conducting) conductors(tell *os.File) *spawn.Processes {
+// controlProcesses are the process of the control.
+func (c *sessionRun) controlProcesses(startPipe *os.File) *spawn.Processes {
 	const first = 3 // descriptor among those that a process is given beside the standard ones
 	return &spawn.Processes{
 		Path:  c.Program,
@@ -122,13 +122,13 @@ func (c *conducting) conductors(tell *os.File) *spawn.Processes {
 		Args:  func(string, string) []string { return c.Control(c.Bed.ControlAddress(), joinPort, first) },
 		Enter: func(string) error { return c.Bed.control.Enter() },
 		Prepare: func(_ string, cmd *exec.Cmd) {
-			cmd.Stdout, cmd.ExtraFiles, c.conductor = c.Out, []*os.File{tell}, cmd
+			cmd.Stdout, cmd.ExtraFiles, c.conductor = c.Out, []*os.File{startPipe}, cmd
 		},
 	}
 }
 
-// workers are the processes of the nodes, spread over the hosts in turn.
-func (c *conducting) workers() *spawn.Processes {
+// nodeProcesses are the processes of the nodes, spread over the hosts in turn.
+func (c *sessionRun) nodeProcesses() *spawn.Processes {
 	host := map[string]int{}
 	for i, name := range c.Nodes {
 		host[name] = c.HostOf(i)
@@ -143,15 +143,15 @@ func (c *conducting) workers() *spawn.Processes {
 }
 
 // interrupt ends the run in good order.
-func (c *conducting) interrupt() { _ = c.conductor.Process.Signal(syscall.SIGTERM) } // it may have ended meanwhile
+func (c *sessionRun) interrupt() { _ = c.conductor.Process.Signal(syscall.SIGTERM) } // it may have ended meanwhile
 
-// mourn takes note of a node that has ended by itself. Before the run has begun there is none without it; later on that
+// nodeEnded takes note of a node that has ended by itself. Before the run has begun there is none without it; later on that
 // is for the control to find.
-func (c *conducting) mourn(name, how string) {
+func (c *sessionRun) nodeEnded(name, how string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lost = append(c.lost, name+" "+how)
-	c.Tell(name + " " + how)
+	c.Notify(name + " " + how)
 	if !c.began {
 		c.interrupt()
 	}
@@ -159,7 +159,7 @@ func (c *conducting) mourn(name, how string) {
 
 // disturb does to the ports what is to be done, from the moment when the control says that the run begins. The function
 // it returns ends that, leaves the ports as they were, and says what was done.
-func (c *conducting) disturb(began *os.File) (end func() []Done) {
+func (c *sessionRun) disturb(began *os.File) (end func() []Done) {
 	ctx, cancel := context.WithCancel(context.Background())
 	out := make(chan []Done, 1)
 	go func() {
@@ -170,7 +170,7 @@ func (c *conducting) disturb(began *os.File) (end func() []Done) {
 		} else {
 			<-ctx.Done() // it never begins
 		}
-		out <- c.Bed.disturbAll(ctx, time.Now(), c.At, c.Tell)
+		out <- c.Bed.disturbAll(ctx, time.Now(), c.At, c.Notify)
 	}()
 	return func() []Done {
 		cancel()
@@ -180,7 +180,7 @@ func (c *conducting) disturb(began *os.File) (end func() []Done) {
 				continue
 			}
 			if err := c.Bed.Disturb(Disturbance{What: actRestore, Host: d.Disturbance.Host}); err != nil {
-				c.Tell(fmt.Sprintf("%s could not be restored: %v", d.Disturbance.Host, err))
+				c.Notify(fmt.Sprintf("%s could not be restored: %v", d.Disturbance.Host, err))
 			}
 		}
 		return done
@@ -188,14 +188,14 @@ func (c *conducting) disturb(began *os.File) (end func() []Done) {
 }
 
 // state is whether the run has begun, and which nodes have ended by themselves.
-func (c *conducting) state() (began bool, lost []string) {
+func (c *sessionRun) state() (began bool, lost []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.began, slices.Clone(c.lost)
 }
 
 // failed says what the exit code does not.
-func (c *conducting) failed(r *Report) error {
+func (c *sessionRun) failed(r *Report) error {
 	var errs []error
 	for _, d := range r.Disturbances {
 		if d.Error != "" {

@@ -39,8 +39,8 @@ func (r *Rates) UnmarshalText(text []byte) error {
 		*r = out
 		return nil
 	}
-	for part := range strings.SplitSeq(string(text), ",") {
-		host, rate, ok := strings.Cut(strings.TrimSpace(part), "=")
+	for entry := range strings.SplitSeq(string(text), ",") {
+		host, rate, ok := strings.Cut(strings.TrimSpace(entry), "=")
 		if _, twice := out[host]; !ok || twice {
 			return fmt.Errorf("%q is not a list of hosts with their rates, each once, such as n2=50Mbit,n5=100Mbit", text)
 		}

@@ -29,7 +29,7 @@ type Process struct {
 	cmd      *exec.Cmd
 	out, err bytes.Buffer
 	done     chan struct{} // closed when it has ended
-	how      error         // written before
+	exitErr  error         // written before
 }
 
 // Start starts the program. The end of ctx sends it SIGTERM and, if that does not help, kills it; the kernel does the
@@ -47,7 +47,7 @@ func (c Command) Start(ctx context.Context) (*Process, error) {
 		err := p.cmd.Start()
 		started <- err
 		if err == nil {
-			p.how = p.cmd.Wait()
+			p.exitErr = p.cmd.Wait()
 			close(p.done)
 		}
 	}()
@@ -64,8 +64,8 @@ func (c Command) Run(ctx context.Context) ([]byte, error) {
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case p.how != nil:
-		err = fmt.Errorf("%s: %w: %s", p.cmd.Path, p.how, cmp.Or(LastLine(p.err.Bytes()), LastLine(p.out.Bytes())))
+	case p.exitErr != nil:
+		err = fmt.Errorf("%s: %w: %s", p.cmd.Path, p.exitErr, cmp.Or(LastLine(p.err.Bytes()), LastLine(p.out.Bytes())))
 	}
 	return p.out.Bytes(), err
 }

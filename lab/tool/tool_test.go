@@ -57,7 +57,7 @@ func TestStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Stop()
-	if p.how == nil {
+	if p.exitErr == nil {
 		t.Error("it ended well")
 	}
 }

@@ -14,10 +14,10 @@ type Flow struct {
 
 // A Conflict is a link that carries more flows in a phase than it is made for.
 type Conflict struct {
-	Phase int    `json:"phase"`
-	Link  string `json:"link"`
-	Flows []Flow `json:"flows"`
-	over  string
+	Phase     int    `json:"phase"`
+	Link      string `json:"link"`
+	Flows     []Flow `json:"flows"`
+	linkLabel string
 }
 
 func (c Conflict) String() string {
@@ -26,7 +26,7 @@ func (c Conflict) String() string {
 		flows[i] = f.From + " → " + f.To
 	}
 	last := len(flows) - 1
-	return fmt.Sprintf("phase %d: %s carries %d flows over %s: %s and %s", c.Phase, c.Link, len(flows), c.over,
+	return fmt.Sprintf("phase %d: %s carries %d flows over %s: %s and %s", c.Phase, c.Link, len(flows), c.linkLabel,
 		strings.Join(flows[:last], ", "), flows[last])
 }
 
@@ -49,7 +49,7 @@ func (t *Topology) check(o Order, show int) judgement {
 	l := t.newLoad()
 	for p := range o.places() {
 		t.fill(l, o, p)
-		over := l.over()
+		over := l.overloaded()
 		if len(over) > 0 {
 			if c.Phases++; c.Phases == 1 {
 				c.First = p
@@ -118,8 +118,8 @@ func (t *Topology) fill(l *load, o Order, p int) {
 // flow says who sends to whom: the linear shift.
 func (o Order) flow(i, phase int) (from, to int) { return o.RUs[i], o.BUs[(i+phase)%len(o.BUs)] }
 
-// over lists the links in conflict.
-func (l *load) over() []int {
+// overloaded lists the links in conflict.
+func (l *load) overloaded() []int {
 	var out []int
 	for _, link := range l.used {
 		if l.flows[link] > l.capacity {
@@ -140,7 +140,7 @@ func (l *load) most() int {
 
 // conflict says whose flows meet on a link.
 func (t *Topology) conflict(o Order, phase, link int) Conflict {
-	c := Conflict{Phase: phase, Link: t.net.name(link), over: t.net.over()}
+	c := Conflict{Phase: phase, Link: t.net.name(link), linkLabel: t.net.linkLabel()}
 	for i := range o.RUs {
 		from, to := o.flow(i, phase)
 		if from == dummy || to == dummy || from == to {

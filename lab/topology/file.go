@@ -320,8 +320,8 @@ func (p *parser) order(t *Topology, f *file) {
 	if p.Err() != nil {
 		return
 	}
-	if units(rus) == 0 || units(bus) == 0 {
-		p.Add("", "%d readout and %d builder units are no system: it needs one of each", units(rus), units(bus))
+	if countUnits(rus) == 0 || countUnits(bus) == 0 {
+		p.Add("", "%d readout and %d builder units are no system: it needs one of each", countUnits(rus), countUnits(bus))
 	}
 	placed := map[int]bool{}
 	for _, node := range slices.Concat(rus, bus) {

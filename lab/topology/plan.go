@@ -79,7 +79,7 @@ type TorusPlan struct {
 // NewPlan checks the given order and proposes one. file is its name.
 func (t *Topology) NewPlan(file string, opt Options) (*Plan, error) {
 	if opt.Phase >= t.Given.places() {
-		return nil, &leftOutError{fmt.Sprintf("phase %d is asked for, and the last of %d phases is %d", opt.Phase,
+		return nil, &emptySystemError{fmt.Sprintf("phase %d is asked for, and the last of %d phases is %d", opt.Phase,
 			t.Given.places(), t.Given.places()-1)}
 	}
 	check := t.check(t.Given, opt.Show)
@@ -89,8 +89,8 @@ func (t *Topology) NewPlan(file string, opt Options) (*Plan, error) {
 		Network: t.net.describe(),
 		Nodes:   len(t.Nodes),
 		Folded:  t.Folded,
-		RUs:     units(t.Given.RUs),
-		BUs:     units(t.Given.BUs),
+		RUs:     countUnits(t.Given.RUs),
+		BUs:     countUnits(t.Given.BUs),
 		Notes:   append([]string{}, t.net.notes(t)...),
 		Given:   t.judged(t.Given, check),
 	}
@@ -252,7 +252,7 @@ func (t *Topology) matrix(o Order, phase int) *Matrix {
 	for r := range rows {
 		m.Flows[r] = make([][2]int, columns)
 		for c := range columns {
-			m.Flows[r][c] = [2]int{l.flows[link(columns, r, c, 0)], l.flows[link(columns, r, c, 1)]}
+			m.Flows[r][c] = [2]int{l.flows[linkIndex(columns, r, c, 0)], l.flows[linkIndex(columns, r, c, 1)]}
 		}
 	}
 	return m

@@ -11,17 +11,17 @@ import (
 )
 
 // lhcb is the tree of LHCb-EB §IV.A with these nodes: for each leaf, which of its 20 ports are taken.
-func lhcb(taken [][]bool, fixed bool) *Topology {
+func lhcb(occupied [][]bool, fixed bool) *Topology {
 	n := &tree{
-		leaves: len(taken),
+		leaves: len(occupied),
 		spines: 10,
 		links:  2,
 		fixed:  fixed,
-		ports:  slices.Repeat([]int{20}, len(taken)),
+		ports:  slices.Repeat([]int{20}, len(occupied)),
 	}
 	t := &Topology{Folded: true, net: n}
 	var all []int
-	for leaf, ports := range taken {
+	for leaf, ports := range occupied {
 		for port, is := range ports {
 			if is {
 				all = append(all, len(t.Nodes))
@@ -75,8 +75,8 @@ func TestDummiesNeverAddFlows(t *testing.T) {
 // Whatever is missing of the document's tree: an order is proposed, it is free, everybody has one place, and it is no
 // longer than the 360 of the full tree.
 func TestEveryFillingOfTheDocumentsTree(t *testing.T) {
-	check := func(t rapid.TB, taken [][]bool, fixed bool) {
-		top := lhcb(taken, fixed)
+	check := func(t rapid.TB, occupied [][]bool, fixed bool) {
+		top := lhcb(occupied, fixed)
 		best, found := top.propose()
 		if !found {
 			t.Fatal("nothing is proposed")
@@ -93,27 +93,27 @@ func TestEveryFillingOfTheDocumentsTree(t *testing.T) {
 		check(t, full(18, nodes), false)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		taken := make([][]bool, rapid.IntRange(1, 18).Draw(t, "leaves"))
-		for leaf := range taken {
-			taken[leaf] = make([]bool, 20)
+		occupied := make([][]bool, rapid.IntRange(1, 18).Draw(t, "leaves"))
+		for leaf := range occupied {
+			occupied[leaf] = make([]bool, 20)
 			switch rapid.IntRange(0, 2).Draw(t, "how") {
 			case 0: // the first ones
 				for port := range rapid.IntRange(1, 20).Draw(t, "nodes") {
-					taken[leaf][port] = true
+					occupied[leaf][port] = true
 				}
 			case 1: // all but some
-				for port := range taken[leaf] {
-					taken[leaf][port] = true
+				for port := range occupied[leaf] {
+					occupied[leaf][port] = true
 				}
 				for _, port := range rapid.SliceOfN(rapid.IntRange(0, 19), 0, 3).Draw(t, "missing") {
-					taken[leaf][port] = false
+					occupied[leaf][port] = false
 				}
 			default:
-				copy(taken[leaf], rapid.SliceOfN(rapid.Bool(), 20, 20).Draw(t, "ports"))
-				taken[leaf][0] = true
+				copy(occupied[leaf], rapid.SliceOfN(rapid.Bool(), 20, 20).Draw(t, "ports"))
+				occupied[leaf][0] = true
 			}
 		}
-		check(t, taken, rapid.Bool().Draw(t, "fixed"))
+		check(t, occupied, rapid.Bool().Draw(t, "fixed"))
 	})
 }
 

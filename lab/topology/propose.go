@@ -15,7 +15,7 @@ type proposal struct {
 // propose looks for an order without conflicts, with as few dummies as it finds: the given one, or a pattern of the
 // network. It returns false where all of them have conflicts.
 func (t *Topology) propose() (proposal, bool) {
-	l, left := t.newLoad(), effort
+	l, budget := t.newLoad(), effort
 	var best proposal
 	found := false
 	for i, o := range t.candidates() {
@@ -27,7 +27,7 @@ func (t *Topology) propose() (proposal, bool) {
 		}
 		p := proposal{Order: o, Needed: o.dummies() == 0}
 		if i > 0 {
-			p.Order, p.Needed = t.trim(l, o, &left)
+			p.Order, p.Needed = t.trim(l, o, &budget)
 		}
 		if !found || p.Order.dummies() < best.Order.dummies() {
 			best, found = p, true
@@ -64,9 +64,9 @@ func (t *Topology) order(rus, bus []int) Order {
 
 // trim leaves out one dummy after the other, as long as there is no conflict and work is left. It says whether it tried
 // them all in vain at the end.
-func (t *Topology) trim(l *load, o Order, left *int) (Order, bool) {
+func (t *Topology) trim(l *load, o Order, budget *int) (Order, bool) {
 	rus := slices.DeleteFunc(slices.Clone(o.RUs), func(n int) bool { return n == dummy })
-	for tried := 0; tried < len(o.BUs) && *left > 0; {
+	for tried := 0; tried < len(o.BUs) && *budget > 0; {
 		// From the end: what is left out there moves nobody else.
 		at := len(o.BUs) - 1 - tried
 		tried++
@@ -78,10 +78,10 @@ func (t *Topology) trim(l *load, o Order, left *int) (Order, bool) {
 			continue // the readout units need the place
 		}
 		free, flows := t.free(l, less)
-		*left -= flows
+		*budget -= flows
 		if free {
 			o, tried = less, 0
 		}
 	}
-	return o, *left > 0
+	return o, *budget > 0
 }

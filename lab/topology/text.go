@@ -21,7 +21,7 @@ func (p *Plan) WriteText(w io.Writer) error {
 	if t := p.Torus; t != nil {
 		say("%s send into %s (rows ≤ columns: %s); ringlets of %d and %d nodes, at most %d, or %d where every node sends",
 			count(t.Sending, "row"),
-			count(t.Building, "column"), yes(t.Sending <= t.Building), t.RowRinglet, t.ColRinglet, t.RingletIdle, t.RingletBusy)
+			count(t.Building, "column"), yesNo(t.Sending <= t.Building), t.RowRinglet, t.ColRinglet, t.RingletIdle, t.RingletBusy)
 		say("latency of 128 B: at most %.2f µs, %.2f µs where every node on the way sends; longest way used: %.2f µs, "+
 			"%.2f µs",
 			t.Formula.Idle, t.Formula.Busy, t.Worst.Idle, t.Worst.Busy)
@@ -80,7 +80,7 @@ func (p *Plan) proposed(say func(string, ...any)) {
 		}
 	}
 	switch {
-	case j.Seats == "" || j.inRank():
+	case j.Seats == "" || j.inRankOrder():
 	case len(j.Seats) <= short:
 		say("  seats of a run: %s", j.Seats)
 	default:
@@ -88,8 +88,8 @@ func (p *Plan) proposed(say func(string, ...any)) {
 	}
 }
 
-// inRank says that a run sits like that by itself.
-func (j *Judged) inRank() bool {
+// inRankOrder says that a run sits like that by itself.
+func (j *Judged) inRankOrder() bool {
 	for i, s := range strings.Split(j.Seats, ",") {
 		if s != strconv.Itoa(i) {
 			return false
@@ -110,7 +110,7 @@ func (j *Judged) summary() string {
 	return fmt.Sprintf("%s, %s (at most %.1f %% of the ports' rate)", count(j.Places, "place"), dummies, 100*j.Factor)
 }
 
-func yes(is bool) string {
+func yesNo(is bool) string {
 	if is {
 		return "yes"
 	}

@@ -33,13 +33,13 @@ func (o Order) places() int { return len(o.BUs) }
 // dummies counts the phases that the order has beyond those that its units need.
 func (o Order) dummies() int { return o.places() - o.needed() }
 
-func (o Order) needed() int { return max(units(o.RUs), units(o.BUs)) }
+func (o Order) needed() int { return max(countUnits(o.RUs), countUnits(o.BUs)) }
 
 // factor is the most of the ports' rate that the order can build with: the share of its phases that carry something for
 // each port.
 func (o Order) factor() float64 { return float64(o.needed()) / float64(o.places()) }
 
-func units(places []int) int {
+func countUnits(places []int) int {
 	n := 0
 	for _, node := range places {
 		if node != dummy {
@@ -77,7 +77,7 @@ type network interface {
 	capacity() int                                // flows that a link carries side by side
 	route(links []int, from, to Node) []int       // appends the links from one node to another
 	name(link int) string                         // "leaf 2 → spine 4"
-	over() string                                 // what a link is made of: "1 link"
+	linkLabel() string                            // what a link is made of: "1 link"
 	axes() (row, column string, links [2]string)  // of the grid, in words
 	patterns(nodes []Node, members []int) [][]int // sequences of places for these nodes that may be free of conflicts
 	// what two events should not run to at a time, and which one a node is in
@@ -85,11 +85,11 @@ type network interface {
 	notes(t *Topology) []string // sentences on what the map cannot do, or does at the limit
 }
 
-// link gives the index of a link in the grid of its network.
-func link(columns, row, column, second int) int { return (row*columns+column)*2 + second }
+// linkIndex gives the index of a link in the grid of its network.
+func linkIndex(columns, row, column, second int) int { return (row*columns+column)*2 + second }
 
-// place is the reverse of link.
-func place(columns, link int) (row, column, second int) {
+// linkPosition is the reverse of link.
+func linkPosition(columns, link int) (row, column, second int) {
 	return link / 2 / columns, link / 2 % columns, link % 2
 }
 
@@ -129,17 +129,17 @@ func (t *Topology) Route(links []int, from, to int) []int {
 // Kind is fat-tree or torus.
 func (t *Topology) Kind() string { return t.net.kind() }
 
-// A leftOutError says that what would be left is no system.
-type leftOutError struct{ Why string }
+// A emptySystemError says that what would be left is no system.
+type emptySystemError struct{ Why string }
 
-func (e *leftOutError) Error() string { return "topology: " + e.Why }
+func (e *emptySystemError) Error() string { return "topology: " + e.Why }
 
-// Keep leaves all but the first n nodes out.
-func (t *Topology) Keep(n int) error {
+// KeepFirst leaves all but the first n nodes out.
+func (t *Topology) KeepFirst(n int) error {
 	if n < 1 || n > len(t.Nodes) {
-		return &leftOutError{fmt.Sprintf("the first %d nodes are asked for, and there are 1 to %d", n, len(t.Nodes))}
+		return &emptySystemError{fmt.Sprintf("the first %d nodes are asked for, and there are 1 to %d", n, len(t.Nodes))}
 	}
-	return t.leave(func(i int) bool { return i < n })
+	return t.filterNodes(func(i int) bool { return i < n })
 }
 
 // Without leaves nodes out by name.
@@ -147,15 +147,15 @@ func (t *Topology) Without(names ...string) error {
 	out := map[string]bool{}
 	for _, name := range names {
 		if !slices.ContainsFunc(t.Nodes, func(n Node) bool { return n.Name == name }) {
-			return &leftOutError{fmt.Sprintf("there is no node %q to leave out", name)}
+			return &emptySystemError{fmt.Sprintf("there is no node %q to leave out", name)}
 		}
 		out[name] = true
 	}
-	return t.leave(func(i int) bool { return !out[t.Nodes[i].Name] })
+	return t.filterNodes(func(i int) bool { return !out[t.Nodes[i].Name] })
 }
 
-// leave keeps some of the nodes. In the given order the others move up: dummies are a matter of the proposal.
-func (t *Topology) leave(keeps func(node int) bool) error {
+// filterNodes keeps some of the nodes. In the given order the others move up: dummies are a matter of the proposal.
+func (t *Topology) filterNodes(keeps func(node int) bool) error {
 	now := make([]int, len(t.Nodes))
 	var kept []Node
 	for i, n := range t.Nodes {
@@ -180,8 +180,8 @@ func (t *Topology) leave(keeps func(node int) bool) error {
 		return out
 	}
 	rus, bus := moved(t.Given.RUs), moved(t.Given.BUs)
-	if units(rus) == 0 || units(bus) == 0 {
-		return &leftOutError{"a system needs a readout unit and a builder unit, and none would be left of one of them"}
+	if countUnits(rus) == 0 || countUnits(bus) == 0 {
+		return &emptySystemError{"a system needs a readout unit and a builder unit, and none would be left of one of them"}
 	}
 	t.Nodes = kept
 	if t.Folded {

@@ -23,10 +23,10 @@ const (
 	ringletBusy = 22  // … and each of them sending itself. As the document gives them, from figures before rounding.
 )
 
-func (n *torus) kind() string     { return "torus" }
-func (n *torus) grid() (int, int) { return n.rows, n.columns }
-func (n *torus) capacity() int    { return n.flows }
-func (n *torus) over() string     { return fmt.Sprintf("a segment made for %d", n.flows) }
+func (n *torus) kind() string      { return "torus" }
+func (n *torus) grid() (int, int)  { return n.rows, n.columns }
+func (n *torus) capacity() int     { return n.flows }
+func (n *torus) linkLabel() string { return fmt.Sprintf("a segment made for %d", n.flows) }
 
 func (n *torus) describe() string {
 	return fmt.Sprintf("torus of %d rows and %d columns, %s on a segment; first along the row, then along the column",
@@ -43,17 +43,17 @@ const along, across = 0, 1
 
 func (n *torus) route(links []int, from, to Node) []int {
 	for c := from.Column; c != to.Column; c = (c + 1) % n.columns {
-		links = append(links, link(n.columns, from.Row, c, along))
+		links = append(links, linkIndex(n.columns, from.Row, c, along))
 	}
 	for r := from.Row; r != to.Row; r = (r + 1) % n.rows {
-		links = append(links, link(n.columns, r, to.Column, across))
+		links = append(links, linkIndex(n.columns, r, to.Column, across))
 	}
 	return links
 }
 
 func (n *torus) name(l int) string {
-	row, column, way := place(n.columns, l)
-	if way == along {
+	row, column, direction := linkPosition(n.columns, l)
+	if direction == along {
 		return fmt.Sprintf("row %d, column %d → %d", row, column, (column+1)%n.columns)
 	}
 	return fmt.Sprintf("column %d, row %d → %d", column, row, (row+1)%n.rows)

@@ -46,7 +46,7 @@ func planned(t *testing.T, what, arg, text string) (*Plan, error) {
 	if err == nil {
 		switch what {
 		case "keep":
-			err = top.Keep(transcript.Number(t, arg))
+			err = top.KeepFirst(transcript.Number(t, arg))
 		case "without":
 			err = top.Without(strings.Split(arg, ",")...)
 		case "phase":

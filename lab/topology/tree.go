@@ -46,7 +46,7 @@ func (n *tree) describe() string {
 		n.leaves, ports, n.spines, count(n.links, "link"), n.spines)
 }
 
-func (n *tree) over() string { return count(n.capacity(), "link") }
+func (n *tree) linkLabel() string { return count(n.capacity(), "link") }
 
 func (n *tree) axes() (string, string, [2]string) {
 	column := "spine"
@@ -64,16 +64,16 @@ func (n *tree) route(links []int, from, to Node) []int {
 		return links
 	}
 	class := to.Column % n.classes()
-	return append(links, link(n.classes(), from.Row, class, up), link(n.classes(), to.Row, class, down))
+	return append(links, linkIndex(n.classes(), from.Row, class, up), linkIndex(n.classes(), to.Row, class, down))
 }
 
 func (n *tree) name(l int) string {
-	leaf, class, way := place(n.classes(), l)
+	leaf, class, direction := linkPosition(n.classes(), l)
 	spine := fmt.Sprintf("spine %d", class%n.spines)
 	if n.fixed && n.links > 1 {
 		spine += fmt.Sprintf(" (link %d)", class/n.spines)
 	}
-	if way == up {
+	if direction == up {
 		return fmt.Sprintf("leaf %d → %s", leaf, spine)
 	}
 	return fmt.Sprintf("%s → leaf %d", spine, leaf)
@@ -104,11 +104,11 @@ func (n *tree) patterns(nodes []Node, members []int) [][]int {
 	once := make([]int, n.classes())
 	var bare []int
 	for _, classes := range n.sorted(nodes, members) {
-		for round, left := 0, true; left; round++ {
-			left = false
+		for round, more := 0, true; more; round++ {
+			more = false
 			for _, of := range classes {
 				if round < len(of) {
-					bare, left = append(bare, of[round]), true
+					bare, more = append(bare, of[round]), true
 				}
 			}
 		}
@@ -186,7 +186,7 @@ func (n *tree) notes(t *Topology) []string {
 			out = append(out, fmt.Sprintf(
 				"%s serves %d builder units over %s: %s; at best dummies keep them apart: better move %d of them to ports of "+
 					"other spines",
-				n.name(link(n.classes(), leaf, c, down)), len(of), n.over(), strings.Join(names, ", "), len(of)-n.capacity()))
+				n.name(linkIndex(n.classes(), leaf, c, down)), len(of), n.linkLabel(), strings.Join(names, ", "), len(of)-n.capacity()))
 		}
 	}
 	return out

@@ -37,10 +37,10 @@ func (a *Answer) Text() string {
 
 // Verdicts on a figure that the running system answers.
 const (
-	beaten     = "beaten"
-	matched    = "matched" // as good as the document's; a bound that equals the figure
-	notReached = "not reached"
-	notTaken   = "not measured"
+	beaten      = "beaten"
+	matched     = "matched" // as good as the document's; a bound that equals the figure
+	notReached  = "not reached"
+	notMeasured = "not measured"
 )
 
 // Answers are those of the bounds that are about a figure.
@@ -53,15 +53,15 @@ func (r Rounds) Answers(bounds []Bound) []Answer {
 		v := r.judge(b)
 		a := Answer{
 			Figure:   b.Answers,
-			What:     cmp.Or(b.Path, b.Of),
+			What:     cmp.Or(b.Path, b.Thing),
 			Document: b.Document,
 			Is:       None,
 			Measured: v.Measured,
 			Unit:     v.Unit,
-			Verdict:  notTaken,
+			Verdict:  notMeasured,
 		}
 		if v.Measured != nil {
-			a.Is, a.Verdict = v.Measured.said(v.Unit), beaten
+			a.Is, a.Verdict = v.Measured.textWithRange(v.Unit), beaten
 			if least, is := v.Measured.Median, cmp.Or(b.Least, b.Most); b.Same || *is == least {
 				a.Verdict = matched
 			}
@@ -74,20 +74,20 @@ func (r Rounds) Answers(bounds []Bound) []Answer {
 	return out
 }
 
-// said writes the median with its unit, and in brackets the least and the most where they differ.
-func (s Spread) said(unit string) string {
+// textWithRange writes the median with its unit, and in brackets the least and the most where they differ.
+func (s Spread) textWithRange(unit string) string {
 	if unit == "×" {
 		unit = "" // it is said what is compared with what
 	}
-	text := strings.TrimSpace(four(s.Median) + " " + unit)
-	if least, most := four(s.Min), four(s.Max); least != most {
+	text := strings.TrimSpace(fourDigits(s.Median) + " " + unit)
+	if least, most := fourDigits(s.Min), fourDigits(s.Max); least != most {
 		text += fmt.Sprintf(" (%s to %s)", least, most)
 	}
 	return text
 }
 
-// four writes four digits that matter, or all before the point.
-func four(v float64) string {
+// fourDigits writes four digits that matter, or all before the point.
+func fourDigits(v float64) string {
 	if v == 0 {
 		return "0"
 	}

@@ -15,12 +15,12 @@ func TestAnswers(t *testing.T) {
 		{"a": {"rate": 2.61234, "lost": 0}, "b": {"rate": 5}},
 	}
 	answers := rounds.Answers([]Bound{
-		{Answers: "F01", Path: "rate of a", Of: "a", Figure: "rate", Unit: "MHz", Least: &least, Document: "2 MHz"},
-		{Answers: "F01", Of: "a", Figure: "rate", Least: &least, Same: true},
-		{Answers: "F02", Of: "a", Figure: "lost", Most: &none},
-		{Answers: "F02", Of: "a", Figure: "rate", Over: []string{"b"}, Least: &most, Why: "b is faster."},
-		{Answers: "F03", Of: "c", Figure: "rate", Least: &least, Why: "There is no c."},
-		{Of: "a", Figure: "rate", Least: &least},
+		{Answers: "F01", Path: "rate of a", Thing: "a", Figure: "rate", Unit: "MHz", Least: &least, Document: "2 MHz"},
+		{Answers: "F01", Thing: "a", Figure: "rate", Least: &least, Same: true},
+		{Answers: "F02", Thing: "a", Figure: "lost", Most: &none},
+		{Answers: "F02", Thing: "a", Figure: "rate", Over: []string{"b"}, Least: &most, Why: "b is faster."},
+		{Answers: "F03", Thing: "c", Figure: "rate", Least: &least, Why: "There is no c."},
+		{Thing: "a", Figure: "rate", Least: &least},
 	})
 	var got []string
 	for i := range answers {

@@ -9,7 +9,7 @@ import (
 // Bound is what the median of a figure must be, or that of its ratio to another thing's figure of the same round.
 type Bound struct {
 	Path       string   `yaml:"path" json:"path,omitempty"`               // what it is called; "" = Of
-	Of         string   `yaml:"of" json:"of"`                             // the thing
+	Thing      string   `yaml:"of" json:"of"`                             // the thing
 	Figure     string   `yaml:"figure" json:"figure,omitempty"`           // of it
 	Over       []string `yaml:"over" json:"over,omitempty"`               // compared with the first that was measured
 	OverFigure string   `yaml:"over-figure" json:"over_figure,omitempty"` // of that; "" = Figure
@@ -37,15 +37,15 @@ type Verdict struct {
 
 // judge says what came of a bound. One for which nothing was measured has no figure.
 func (r Rounds) judge(b Bound) Verdict {
-	values, over := r.over(b.Of, b.Figure), ""
+	values, over := r.values(b.Thing, b.Figure), ""
 	if len(b.Over) > 0 {
 		over = b.Over[0]
 		for i := len(b.Over) - 1; i >= 0; i-- {
-			if r.Has(b.Over[i]) {
+			if r.Measured(b.Over[i]) {
 				over = b.Over[i]
 			}
 		}
-		values = r.ratios(b.Of, b.Figure, over, cmp.Or(b.OverFigure, b.Figure))
+		values = r.ratios(b.Thing, b.Figure, over, cmp.Or(b.OverFigure, b.Figure))
 		b.Unit, b.Says = cmp.Or(b.Unit, "×"), cmp.Or(b.Says, "{over}")
 	}
 	var words string
@@ -59,7 +59,7 @@ func (r Rounds) judge(b Bound) Verdict {
 		words += " "
 	}
 	v := Verdict{
-		Path:   cmp.Or(b.Path, b.Of),
+		Path:   cmp.Or(b.Path, b.Thing),
 		Target: words + strings.ReplaceAll(b.Says, "{over}", over),
 		Unit:   b.Unit,
 	}

@@ -53,10 +53,10 @@ func SpreadOf(v []float64) Spread {
 // Wiley 1999.
 func rank(n int) int {
 	const outside = 0.05
-	ways := func(n int) float64 { v, _ := math.Lgamma(float64(n) + 1); return v }
+	logFactorial := func(n int) float64 { v, _ := math.Lgamma(float64(n) + 1); return v }
 	k, below := 0, 0.0
 	for ; 2*k < n; k++ {
-		below += math.Exp(ways(n) - ways(k) - ways(n-k) - float64(n)*math.Ln2) // k of n lie below the median
+		below += math.Exp(logFactorial(n) - logFactorial(k) - logFactorial(n-k) - float64(n)*math.Ln2) // k of n lie below the median
 		if 2*below > outside {
 			break
 		}
@@ -117,8 +117,8 @@ type Round map[string]Figures
 // Rounds in their order.
 type Rounds []Round
 
-// over collects a figure of the rounds that have it.
-func (r Rounds) over(thing, figure string) []float64 {
+// values collects a figure of the rounds that have it.
+func (r Rounds) values(thing, figure string) []float64 {
 	var out []float64
 	for _, one := range r {
 		if v, ok := one[thing][figure]; ok {
@@ -150,8 +150,8 @@ func (r Rounds) Ratio(thing, figure string, others ...string) *Ratio {
 	return nil
 }
 
-// Has says whether any round has measured the thing.
-func (r Rounds) Has(thing string) bool {
+// Measured says whether any round has measured the thing.
+func (r Rounds) Measured(thing string) bool {
 	return slices.ContainsFunc(r, func(one Round) bool { return one[thing] != nil })
 }
 
@@ -161,7 +161,7 @@ func (r Rounds) Fill(thing string, row any) {
 	v := reflect.ValueOf(row).Elem()
 	for i := range v.NumField() {
 		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-		at := func(quantile string) Spread { return SpreadOf(r.over(thing, name+quantile)) }
+		at := func(quantile string) Spread { return SpreadOf(r.values(thing, name+quantile)) }
 		switch f := v.Field(i).Addr().Interface().(type) {
 		case *Spread:
 			*f = at("")
@@ -205,7 +205,7 @@ func Order(n, rounds int, seed uint64, blocks []int) []Turn {
 			if b > 0 {
 				first = blocks[b-1]
 			}
-			for _, i := range within(draw, blocks[b]-first) {
+			for _, i := range permute(draw, blocks[b]-first) {
 				out = append(out, Turn{round, first + i})
 			}
 		}
@@ -213,8 +213,8 @@ func Order(n, rounds int, seed uint64, blocks []int) []Turn {
 	return out
 }
 
-// within permutes a block; one thing needs no draw.
-func within(draw *rand.Rand, n int) []int {
+// permute permutes a block; one thing needs no draw.
+func permute(draw *rand.Rand, n int) []int {
 	if n == 1 {
 		return []int{0}
 	}

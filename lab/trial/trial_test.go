@@ -129,37 +129,37 @@ func TestJudge(t *testing.T) {
 	}
 	for want, b := range map[string]Bound{
 		"reached 0.85 (0.80–0.90) ≥ 0.8 × b a": {
-			Of: "a", Figure: "rate", Over: []string{"b"}, Least: at(0.8),
+			Thing: "a", Figure: "rate", Over: []string{"b"}, Least: at(0.8),
 		},
 		"not reached 0.85 (0.80–0.90) ≤ 0.8 × the other path": {
-			Path: "path", Of: "a", Figure: "rate", Over: []string{"none", "b"}, Most: at(0.8),
+			Path: "path", Thing: "a", Figure: "rate", Over: []string{"none", "b"}, Most: at(0.8),
 			Says: "the other",
 		},
 		"not reached 0.43 (0.40–0.45) ≥ 0.8 × b a": {
-			Of: "a", Figure: "rate", Times: 0.5, Over: []string{"b"}, Least: at(0.8),
+			Thing: "a", Figure: "rate", Times: 0.5, Over: []string{"b"}, Least: at(0.8),
 		},
 		"reached 0 ≤ 0 B lost a": {
-			Of: "a", Figure: "lost", Unit: "B", Most: at(0), Says: "lost",
+			Thing: "a", Figure: "lost", Unit: "B", Most: at(0), Says: "lost",
 		},
 		"reached 10.00 ≤ 11 µs, seen b": {
-			Of: "b", Figure: "rate", Unit: "µs", Most: at(11), Says: ", seen", Times: 1,
+			Thing: "b", Figure: "rate", Unit: "µs", Most: at(11), Says: ", seen", Times: 1,
 		},
 		"not measured – ≥ 1 × slow a": {
-			Of: "a", Figure: "rate", Over: []string{"slow"}, Least: at(1),
+			Thing: "a", Figure: "rate", Over: []string{"slow"}, Least: at(1),
 		},
 		"not measured – ≥ 1 × none a": {
-			Of: "a", Figure: "rate", Over: []string{"none"}, Least: at(1),
+			Thing: "a", Figure: "rate", Over: []string{"none"}, Least: at(1),
 		},
 		"not measured – ≥ 1 Gbit/s c": {
-			Of: "c", Figure: "rate", Unit: "Gbit/s", Least: at(1),
+			Thing: "c", Figure: "rate", Unit: "Gbit/s", Least: at(1),
 		},
 		"reached 0.85 (0.80–0.90) ≥ 0.5 × twice a": {
-			Of: "a", Figure: "rate", Over: []string{"b"}, OverFigure: "rate", Least: at(0.5),
+			Thing: "a", Figure: "rate", Over: []string{"b"}, OverFigure: "rate", Least: at(0.5),
 			Says: "twice",
 		},
 	} {
 		r := rounds
-		if b.Of == "b" {
+		if b.Thing == "b" {
 			r = rounds[:2]
 		}
 		if got := strings.Join(r.judge(b).row(), " "); got != want {
@@ -205,7 +205,7 @@ func TestRatioAndVerdicts(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	least := 5.0
-	all := Judge([]Bound{{Of: "a", Figure: "rate", Unit: "kHz", Least: &least}, {Of: "b", Figure: "rate"}}, rounds)
+	all := Judge([]Bound{{Thing: "a", Figure: "rate", Unit: "kHz", Least: &least}, {Thing: "b", Figure: "rate"}}, rounds)
 	if rows := VerdictRows(all); len(rows) != 2 || len(rows[0]) != len(VerdictHead) || rows[0][1] != "5.00 (4.00–6.00)" {
 		t.Errorf("%q", rows)
 	}

@@ -23,7 +23,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	must.Beside(8, 4)
+	must.LimitParallel(8, 4)
 	goleak.VerifyTestMain(m)
 }
 
@@ -281,7 +281,7 @@ func TestTakenNameIsRefused(t *testing.T) {
 
 func TestJoinGoesOnUntilSomebodyAnswers(t *testing.T) {
 	cfg := config("n1", nil)
-	cfg.Join = []string{net.JoinHostPort("127.0.0.1", strconv.Itoa(ports.Of(t)))} // nobody listens there
+	cfg.Join = []string{net.JoinHostPort("127.0.0.1", strconv.Itoa(ports.Reserve(t)))} // nobody listens there
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
 	defer cancel()
 	var refused *joinError
@@ -326,7 +326,7 @@ var long = strings.Repeat("x", 200)
 // A control comes and goes between runs, at the same address; its nodes stay and find it again.
 func TestNodesFindAControlThatComesBack(t *testing.T) {
 	control := config("control", nil)
-	control.BindPort = ports.Of(t)
+	control.BindPort = ports.Reserve(t)
 	first := open(t, control)
 	remaining := config("n0", first)
 	remaining.Timing.Leave = 100 * time.Millisecond // in the end there may be nobody to take note

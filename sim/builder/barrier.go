@@ -8,36 +8,36 @@ import (
 	"ringlet/sim"
 )
 
-// gate is a readout unit's side of the barrier.
-type gate struct {
-	core    *barrier.Core // nil without a barrier
-	acts    barrier.Actions
-	entered sim.Time
-	alone   bool // there is a barrier and nothing else
+// barrierState is a readout unit's side of the barrier.
+type barrierState struct {
+	core        *barrier.Core // nil without a barrier
+	actions     barrier.Actions
+	entered     sim.Time
+	barrierOnly bool // there is a barrier and nothing else
 }
 
-// meets gives the readout unit its side of a barrier among so many.
-func (r *ru) meets(kind barrier.Kind, units int) (err error) {
+// joinBarrier gives the readout unit its side of a barrier among so many.
+func (r *ru) joinBarrier(kind barrier.Kind, units int) (err error) {
 	if kind != barrier.None {
 		r.core, err = barrier.NewCore(kind, units, r.index)
 	}
 	return err
 }
 
-// Meet has so many readout units, each on a host of its own, enter a barrier at time 0. The run ends when all have left
+// RunBarrier has so many readout units, each on a host of its own, enter a barrier at time 0. The run ends when all have left
 // it.
-func Meet(ctx context.Context, s *sim.Sim, c *Config, m Model, l sim.Limits) (*World, error) {
+func RunBarrier(ctx context.Context, s *sim.Sim, c *Config, m Model, l sim.Limits) (*World, error) {
 	w := &World{c: *c, s: s, model: m}
 	for i, on := range c.RUs {
 		r := &ru{w: w, index: i, host: &host{index: on}}
-		if err := r.meets(c.Barrier, len(c.RUs)); err != nil {
+		if err := r.joinBarrier(c.Barrier, len(c.RUs)); err != nil {
 			return nil, err
 		}
-		r.alone = true
+		r.barrierOnly = true
 		w.rus = append(w.rus, r)
 	}
 	for _, r := range w.rus {
-		r.enter()
+		r.enterBarrier()
 	}
 	s.Run(ctx, l)
 	for _, r := range w.rus {
@@ -48,61 +48,61 @@ func Meet(ctx context.Context, s *sim.Sim, c *Config, m Model, l sim.Limits) (*W
 	return w, w.err
 }
 
-// enter is at the end of a phase.
-func (r *ru) enter() {
+// enterBarrier is at the end of a phase.
+func (r *ru) enterBarrier() {
 	if r.core == nil {
-		r.pass()
+		r.nextPhase()
 		return
 	}
 	r.entered = r.w.s.Now()
-	r.acts.Send, r.acts.Released = r.acts.Send[:0], false
-	r.w.must(r.core.Enter(r.micros(), &r.acts))
-	r.signal()
+	r.actions.Send, r.actions.Released = r.actions.Send[:0], false
+	r.w.recordError(r.core.Enter(r.nowMicros(), &r.actions))
+	r.sendSignals()
 }
 
-// micros is the time as the barrier's core knows it.
-func (r *ru) micros() int64 { return int64(r.w.s.Now() / sim.Microsecond) }
+// nowMicros is the time as the barrier's core knows it.
+func (r *ru) nowMicros() int64 { return int64(r.w.s.Now() / sim.Microsecond) }
 
-// signal sends what the barrier asked for, message by message, and leaves it if it is over.
-func (r *ru) signal() {
+// sendSignals sends what the barrier asked for, message by message, and leaves it if it is over.
+func (r *ru) sendSignals() {
 	w := r.w
-	for _, m := range r.acts.Send {
+	for _, m := range r.actions.Send {
 		w.Messages++
-		w.s.At(w.model.Message(r.host.index, Signal)+w.c.Flight, (*arrived)(w.rus[m.To]), w.letters.put(m), 0)
+		w.s.ScheduleAt(w.model.Message(r.host.index, Signal)+w.c.Flight, (*messageArrived)(w.rus[m.To]), w.barrierMessages.store(m), 0)
 	}
-	if r.acts.Released {
-		w.s.At(w.model.Message(r.host.index, Leave), (*released)(r), 0, 0)
+	if r.actions.Released {
+		w.s.ScheduleAt(w.model.Message(r.host.index, Leave), (*barrierReleased)(r), 0, 0)
 	}
 }
 
-type arrived ru
+type messageArrived ru
 
 // Handle: a message is here, and waits for the processor.
-func (e *arrived) Handle(message, _ int64) {
+func (e *messageArrived) Handle(message, _ int64) {
 	r := (*ru)(e)
-	r.w.s.At(r.w.model.Message(r.host.index, Signal), (*handled)(r), message, 0)
+	r.w.s.ScheduleAt(r.w.model.Message(r.host.index, Signal), (*messageHandled)(r), message, 0)
 }
 
-type handled ru
+type messageHandled ru
 
 // Handle: the processor has the message.
-func (e *handled) Handle(message, _ int64) {
+func (e *messageHandled) Handle(message, _ int64) {
 	r := (*ru)(e)
-	r.acts.Send, r.acts.Released = r.acts.Send[:0], false
-	r.w.must(r.core.Receive(r.w.letters.get(message), r.micros(), &r.acts))
-	r.signal()
+	r.actions.Send, r.actions.Released = r.actions.Send[:0], false
+	r.w.recordError(r.core.Receive(r.w.barrierMessages.remove(message), r.nowMicros(), &r.actions))
+	r.sendSignals()
 }
 
-type released ru
+type barrierReleased ru
 
 // Handle: the barrier is over for this readout unit.
-func (e *released) Handle(_, _ int64) {
+func (e *barrierReleased) Handle(_, _ int64) {
 	r := (*ru)(e)
-	if r.alone {
+	if r.barrierOnly {
 		r.phases++
 		return
 	}
 	r.w.Barriers.Add(int64(r.w.s.Now() - r.entered))
-	r.pass()
+	r.nextPhase()
 	r.step()
 }

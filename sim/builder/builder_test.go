@@ -6,7 +6,7 @@ import (
 	"ringlet/lab/topology"
 	"ringlet/readoutunit"
 	"ringlet/sim"
-	"ringlet/sim/part"
+	"ringlet/sim/component"
 	"ringlet/tagnet"
 	"ringlet/testkit/must"
 )
@@ -17,19 +17,19 @@ const hop = 300 * sim.Nanosecond
 // idleModel is hosts that take no time.
 type idleModel struct{ s *sim.Sim }
 
-func (m idleModel) Size(int, uint64) int              { return 1 }
-func (m idleModel) Prepare(int) sim.Time              { return m.s.Now() }
-func (m idleModel) Send(int, int, int) sim.Time       { return m.s.Now() }
-func (m idleModel) Take(int, int, int, bool) sim.Time { return m.s.Now() }
-func (m idleModel) Message(int, Message) sim.Time     { return m.s.Now() }
-func (m idleModel) Again(sim.Time, int, int32) int64  { return 0 }
-func (m idleModel) Built(int, tagnet.Feedback)        {}
+func (m idleModel) Size(int, uint64) int                   { return 1 }
+func (m idleModel) Prepare(int) sim.Time                   { return m.s.Now() }
+func (m idleModel) Send(int, int, int) sim.Time            { return m.s.Now() }
+func (m idleModel) Receive(int, int, int, bool) sim.Time   { return m.s.Now() }
+func (m idleModel) Message(int, Message) sim.Time          { return m.s.Now() }
+func (m idleModel) ResentBytes(sim.Time, int, int32) int64 { return 0 }
+func (m idleModel) Built(int, tagnet.Feedback)             {}
 
-// sent is what a readout unit sends to a builder unit.
-type sent struct{ to, left int }
+// transfer is what a readout unit sends to a builder unit.
+type transfer struct{ to, bytes int }
 
 // alone plays flows without units, and returns when the last byte of the first of them has arrived.
-func alone(t *testing.T, nodes int, flows ...sent) (at sim.Time) {
+func alone(t *testing.T, nodes int, flows ...transfer) (at sim.Time) {
 	t.Helper()
 	s := sim.New(1)
 	var all []int
@@ -48,7 +48,7 @@ func alone(t *testing.T, nodes int, flows ...sent) (at sim.Time) {
 		Segment:    16 << 10,
 		Wire:       func(data int) int32 { return int32(data) },
 		Card:       true,
-		Port: part.PortConfig{
+		Port: component.PortConfig{
 			PerByte:    40,
 			Latency:    hop,
 			Buffer:     32 << 10,
@@ -56,17 +56,17 @@ func alone(t *testing.T, nodes int, flows ...sent) (at sim.Time) {
 		},
 	}, idleModel{s})
 	must.OK(t, err)
-	w.landed = func(_ *ru, place int64, _ *bu) {
+	w.partArrived = func(_ *ru, place int64, _ *bu) {
 		if place == 0 {
 			at = s.Now()
 		}
 	}
 	for from, f := range flows {
-		if f.left > 0 {
+		if f.bytes > 0 {
 			w.send(w.rus[from], &flow{
-				place: uint64(from),
-				to:    w.bus[f.to],
-				left:  f.left,
+				place:     uint64(from),
+				to:        w.bus[f.to],
+				remaining: f.bytes,
 			})
 		}
 	}
@@ -79,12 +79,12 @@ const megabyte = (1 << 20) * 40 * sim.Picosecond
 
 // TestTwoSendersShareAPort: what two nodes send to a third at the same time takes twice as long, wherever they are.
 func TestTwoSendersShareAPort(t *testing.T) {
-	none := sent{}
-	for _, flows := range [][]sent{
-		{{to: 3, left: 1 << 20}, {to: 3, left: 1 << 20}},                         // from the same leaf
-		{{to: 3, left: 1 << 20}, none, none, none, {to: 3, left: 1 << 20}},       // one from the other
-		{{to: 7, left: 1 << 20}, {to: 7, left: 1 << 20}},                         // both over one link
-		{{to: 4, left: 1 << 20}, none, none, none, none, {to: 4, left: 1 << 20}}, // one from there
+	none := transfer{}
+	for _, flows := range [][]transfer{
+		{{to: 3, bytes: 1 << 20}, {to: 3, bytes: 1 << 20}},                         // from the same leaf
+		{{to: 3, bytes: 1 << 20}, none, none, none, {to: 3, bytes: 1 << 20}},       // one from the other
+		{{to: 7, bytes: 1 << 20}, {to: 7, bytes: 1 << 20}},                         // both over one link
+		{{to: 4, bytes: 1 << 20}, none, none, none, none, {to: 4, bytes: 1 << 20}}, // one from there
 	} {
 		if got := alone(t, 8, flows...); got < 2*megabyte*98/100 || got > 2*megabyte*102/100 {
 			t.Errorf("%v: took %v, two megabytes take %v", flows, got, 2*megabyte)
@@ -92,12 +92,12 @@ func TestTwoSendersShareAPort(t *testing.T) {
 	}
 }
 
-// TestFlowsOfAPhaseDoNotMeet: none holds another up.
-func TestFlowsOfAPhaseDoNotMeet(t *testing.T) {
+// TestFlowsOfAPhaseShareNoLink: none holds another up.
+func TestFlowsOfAPhaseShareNoLink(t *testing.T) {
 	for phase := range 8 {
-		var flows []sent
+		var flows []transfer
 		for i := range 8 {
-			flows = append(flows, sent{to: (i + phase) % 8, left: 1 << 20})
+			flows = append(flows, transfer{to: (i + phase) % 8, bytes: 1 << 20})
 		}
 		if got := alone(t, 8, flows...); got > megabyte+4*hop {
 			t.Errorf("phase %d: took %v, a megabyte takes %v and its hops", phase, got, megabyte)
@@ -108,9 +108,9 @@ func TestFlowsOfAPhaseDoNotMeet(t *testing.T) {
 // TestSharedLinkHoldsUpAVictim: who shares a link with a flow to a busy port has no more of it than that flow, though
 // its own port is idle.
 func TestSharedLinkHoldsUpAVictim(t *testing.T) {
-	busy := sent{to: 4, left: 4 << 20}
-	victim := sent{to: 8, left: 1 << 20} // by the same link up as what goes to node 4
-	got := alone(t, 12, victim, busy, sent{}, sent{}, sent{}, busy, busy, busy)
+	busy := transfer{to: 4, bytes: 4 << 20}
+	victim := transfer{to: 8, bytes: 1 << 20} // by the same link up as what goes to node 4
+	got := alone(t, 12, victim, busy, transfer{}, transfer{}, transfer{}, busy, busy, busy)
 	// Four flows share the port of node 4, so each has a quarter of it, and the victim as much.
 	if got < 4*megabyte*90/100 || got > 4*megabyte*110/100 {
 		t.Errorf("took %v, four megabytes take %v", got, 4*megabyte)

@@ -2,24 +2,24 @@ package builder
 
 import (
 	"ringlet/sim"
-	"ringlet/sim/part"
+	"ringlet/sim/component"
 )
 
 // host is a machine with a port.
 type host struct {
 	index   int
-	out, in *part.Port // its card, and the port of the switch to it
+	out, in *component.Port // its card, and the port of the switch to it
 
-	rus   []*ru
-	turn  int // of them
-	ahead int // segments in its card, and in work
+	rus    []*ru
+	turn   int // of them
+	queued int // segments in its card, and in work
 
-	room    int64 // bytes that may be on their way to it
-	waiting []*ru // who waits for room, in the order of asking
+	inFlightBudget int64 // bytes that may be on their way to it
+	waiting        []*ru // who waits for room, in the order of asking
 }
 
-// ahead is how many segments a host has in its card and in work: one leaves while the next is made.
-const ahead = 2
+// maxQueued is how many segments a host has in its card and in work: one leaves while the next is made.
+const maxQueued = 2
 
 // network makes the hosts, their ports and the links between switches. A link that carries several flows side by side
 // is as many times as fast.
@@ -28,32 +28,32 @@ func (w *World) network() {
 		card := w.c.Port
 		card.Buffer = 0 // it takes what its host gives it
 		h := &host{
-			index: i,
-			in:    part.NewPort(w.s, w.c.Port),
-			out:   part.NewPort(w.s, card),
-			room:  w.c.Room,
+			index:          i,
+			in:             component.NewPort(w.s, w.c.Port),
+			out:            component.NewPort(w.s, card),
+			inFlightBudget: w.c.InFlightLimit,
 		}
-		h.out.Freed = (*left)(h)
+		h.out.OnFreed = (*cardFreed)(h)
 		w.hosts = append(w.hosts, h)
 	}
 	if t := w.c.Topology; t != nil {
 		link := w.c.Port
 		link.PerByte = max(1, link.PerByte/sim.Time(t.Capacity()))
 		for range t.Links() {
-			w.links = append(w.links, part.NewPort(w.s, link))
+			w.links = append(w.links, component.NewPort(w.s, link))
 		}
 	}
 }
 
 // path is the ports from one host to another; none, where it leads through no card.
-func (w *World) path(from, to *host) []*part.Port {
+func (w *World) path(from, to *host) []*component.Port {
 	if from == to {
 		if w.c.Card {
-			return []*part.Port{from.out}
+			return []*component.Port{from.out}
 		}
 		return nil
 	}
-	ports := []*part.Port{from.out}
+	ports := []*component.Port{from.out}
 	if t := w.c.Topology; t != nil {
 		w.route = t.Route(w.route[:0], from.index, to.index)
 		for _, link := range w.route {
@@ -63,12 +63,12 @@ func (w *World) path(from, to *host) []*part.Port {
 	return append(ports, to.in)
 }
 
-type left host
+type cardFreed host
 
 // Handle: a segment has left the card, so there is room for one more.
-func (e *left) Handle(_, _ int64) {
+func (e *cardFreed) Handle(_, _ int64) {
 	h := (*host)(e)
-	h.ahead--
+	h.queued--
 	h.turn++
 	for i := range h.rus { // in turns, where a host has several
 		h.rus[(h.turn+i)%len(h.rus)].inject()

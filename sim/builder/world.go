@@ -10,7 +10,7 @@ import (
 	"ringlet/lab/topology"
 	"ringlet/readoutunit"
 	"ringlet/sim"
-	"ringlet/sim/part"
+	"ringlet/sim/component"
 	"ringlet/tagnet"
 )
 
@@ -27,11 +27,11 @@ type Config struct {
 	Window     int // parts that a builder unit asks for at a time, with pull
 	Writes     int // without an acknowledgement that a readout unit may have; 0: no limit
 
-	Hosts    int
-	Topology *topology.Topology // host i is its node i; nil: one switch
-	Port     part.PortConfig    // of a host, of the switch to it, and of each link between switches
-	Card     bool               // what a host sends to itself passes through its card; else it stays in memory
-	Room     int64              // bytes that may be on their way to a host; 0: no limit
+	Hosts         int
+	Topology      *topology.Topology   // host i is its node i; nil: one switch
+	Port          component.PortConfig // of a host, of the switch to it, and of each link between switches
+	Card          bool                 // what a host sends to itself passes through its card; else it stays in memory
+	InFlightLimit int64                // bytes that may be on their way to a host; 0: no limit
 
 	Segment int                  // bytes of data that move at a time
 	Wire    func(data int) int32 // so many bytes with their headers
@@ -51,18 +51,18 @@ type Message uint8
 const (
 	Signal Message = iota // of a barrier, at each of its ends
 	Leave
-	Ask // of a builder unit for a part, and a tag that is passed on
+	Request // of a builder unit for a part, and a tag that is passed on
 )
 
 // Model is what a run takes of its hosts. All times are absolute: when it is done that begins now.
 type Model interface {
-	Size(ru int, mep uint64) int                      // bytes of a readout unit's part; asked once for each
-	Prepare(ru int) sim.Time                          // a write
-	Send(ru, bu, bytes int) sim.Time                  // a segment, before it goes
-	Take(ru, bu, bytes int, last bool) sim.Time       // a segment that has come, maybe the last of its part
-	Message(host int, of Message) sim.Time            // at one of its ends
-	Again(waited sim.Time, bytes int, sz int32) int64 // bytes that are sent once more, of a segment that waited
-	Built(bu int, f tagnet.Feedback)                  // a MEP is whole
+	Size(ru int, mep uint64) int                            // bytes of a readout unit's part; asked once for each
+	Prepare(ru int) sim.Time                                // a write
+	Send(ru, bu, bytes int) sim.Time                        // a segment, before it goes
+	Receive(ru, bu, bytes int, last bool) sim.Time          // a segment that has come, maybe the last of its part
+	Message(host int, of Message) sim.Time                  // at one of its ends
+	ResentBytes(waited sim.Time, bytes int, sz int32) int64 // bytes that are sent once more, of a segment that waited
+	Built(bu int, f tagnet.Feedback)                        // a MEP is whole
 }
 
 // World is one run.
@@ -71,51 +71,51 @@ type World struct {
 	s     *sim.Sim
 	model Model
 	hosts []*host
-	links []*part.Port // between switches, by the topology's number
-	pool  part.Pool
+	links []*component.Port // between switches, by the topology's number
+	pool  component.Pool
 	rus   []*ru
 	bus   []*bu
 
-	tagnet  *tagnet.Core
-	batches mail[*tagnet.Batch]
-	letters mail[barrier.Message]
-	asks    mail[tagnet.Token]
-	onRing  mail[tagnet.Tag]
-	issued  map[uint64]sim.Time // MEPs without an outcome: when their token went out
+	tagnet          *tagnet.Core
+	batches         inFlight[*tagnet.Batch]
+	barrierMessages inFlight[barrier.Message]
+	requests        inFlight[tagnet.Token]
+	tagsInRing      inFlight[tagnet.Tag]
+	issued          map[uint64]sim.Time // MEPs without an outcome: when their token went out
 
 	sent, placed uint64 // bytes of data
 	parts        uint64 // placed whole
 	err          error
 	ending       bool // nobody begins anything any more
 
-	landed func(from *ru, place int64, to *bu) // a whole part is at its builder unit
-	places []uint64                            // scratch
-	tags   []tagnet.Tag                        // scratch
-	route  []int                               // scratch
+	partArrived func(from *ru, place int64, to *bu) // a whole part is at its builder unit
+	places      []uint64                            // scratch
+	tags        []tagnet.Tag                        // scratch
+	route       []int                               // scratch
 
 	// What a run came to. Only Latency and Barriers are of the counted cycles alone, as the caller may read them.
-	From, To Mark
+	From, To Snapshot
 	Messages uint64        // of the barrier
 	Latency  sim.Histogram // from a MEP's token to its outcome, once counting has begun
 	Barriers sim.Histogram // from entering to leaving
 }
 
-// Mark is how far a run was at a time.
-type Mark struct {
+// Snapshot is how far a run was at a time.
+type Snapshot struct {
 	At     sim.Time
 	Parts  uint64
 	Placed uint64
-	Spent  [NumberOfDoings]sim.Time // by all readout units
+	Spent  [NumActivities]sim.Time // by all readout units
 }
 
-// mail is what is on its way: an event carries its place.
-type mail[T any] struct {
+// inFlight is what is on its way: an event carries its place.
+type inFlight[T any] struct {
 	things []T
 	free   []int64
 }
 
-// put gives a thing a place.
-func (m *mail[T]) put(x T) int64 {
+// store gives a thing a place.
+func (m *inFlight[T]) store(x T) int64 {
 	if n := len(m.free); n > 0 {
 		at := m.free[n-1]
 		m.free = m.free[:n-1]
@@ -126,14 +126,14 @@ func (m *mail[T]) put(x T) int64 {
 	return int64(len(m.things) - 1)
 }
 
-// get takes a thing from its place.
-func (m *mail[T]) get(at int64) T {
+// remove takes a thing from its place.
+func (m *inFlight[T]) remove(at int64) T {
 	m.free = append(m.free, at)
 	return m.things[at]
 }
 
-// must keeps the first error of a core: the model has broken its rules.
-func (w *World) must(err error) {
+// recordError keeps the first error of a core: the model has broken its rules.
+func (w *World) recordError(err error) {
 	if err != nil && w.err == nil {
 		w.err = fmt.Errorf("the model broke a rule of the product at %v: %w", w.s.Now(), err)
 		w.s.Stop()
@@ -148,7 +148,7 @@ func New(s *sim.Sim, c *Config, m Model) (*World, error) {
 		model:  m,
 		issued: map[uint64]sim.Time{},
 	}
-	w.landed = w.whole
+	w.partArrived = w.completePart
 	w.network()
 	if s.Observed() {
 		w.watch()
@@ -178,8 +178,8 @@ func New(s *sim.Sim, c *Config, m Model) (*World, error) {
 				RoundCycles: 1,
 			}),
 		}
-		r.ring, _ = r.order.(readoutunit.TagOrder)
-		if err := r.meets(c.Barrier, len(c.RUs)); err != nil {
+		r.tagRing, _ = r.order.(readoutunit.TagOrder)
+		if err := r.joinBarrier(c.Barrier, len(c.RUs)); err != nil {
 			return nil, err
 		}
 		r.host.rus = append(r.host.rus, r)
@@ -188,10 +188,10 @@ func New(s *sim.Sim, c *Config, m Model) (*World, error) {
 	for j, on := range c.BUs {
 		cfg.BUs = append(cfg.BUs, "bu"+strconv.Itoa(j))
 		w.bus = append(w.bus, &bu{
-			w:     w,
-			index: j,
-			host:  w.hosts[on],
-			got:   make([]int, c.Slots),
+			w:             w,
+			index:         j,
+			host:          w.hosts[on],
+			partsReceived: make([]int, c.Slots),
 		})
 	}
 	var err error
@@ -204,23 +204,23 @@ const watchEvery = 10 * sim.Microsecond
 
 // watch counts what waits, of all ports of a kind together.
 func (w *World) watch() {
-	each := func(name string, ports func(yield func(*part.Port))) {
+	each := func(name string, ports func(yield func(*component.Port))) {
 		w.s.Watch(name, watchEvery, func() (sum int64) {
-			ports(func(p *part.Port) { sum += p.Held.Value() })
+			ports(func(p *component.Port) { sum += p.Held.Value() })
 			return sum
 		})
 	}
-	each("bytes in cards", func(yield func(*part.Port)) {
+	each("bytes in cards", func(yield func(*component.Port)) {
 		for _, h := range w.hosts {
 			yield(h.out)
 		}
 	})
-	each("bytes in ports to hosts", func(yield func(*part.Port)) {
+	each("bytes in ports to hosts", func(yield func(*component.Port)) {
 		for _, h := range w.hosts {
 			yield(h.in)
 		}
 	})
-	each("bytes in ports between switches", func(yield func(*part.Port)) {
+	each("bytes in ports between switches", func(yield func(*component.Port)) {
 		for _, p := range w.links {
 			yield(p)
 		}
@@ -234,12 +234,12 @@ func (w *World) Play(ctx context.Context, l sim.Limits) (sim.End, error) {
 	w.tagnet.Start()
 	if w.c.Ahead > 0 {
 		for _, r := range w.rus {
-			w.s.At(0, (*held)(r), 0, 0)
+			w.s.ScheduleAt(0, (*readReported)(r), 0, 0)
 		}
 	}
 	end := w.s.Run(ctx, l)
 	if w.c.Count == 0 {
-		w.To = w.mark()
+		w.To = w.snapshot()
 	}
 	return end, w.err
 }
@@ -263,32 +263,32 @@ func (w *World) Drain(ctx context.Context) error {
 	return w.err
 }
 
-// Read tells the scheduler that all readout units have read so many MEPs.
-func (w *World) Read(meps uint64) {
+// ReportRead tells the scheduler that all readout units have read so many MEPs.
+func (w *World) ReportRead(meps uint64) {
 	for i := range w.rus {
-		w.must(w.tagnet.ApplyUpdate(i, w.update(meps)))
+		w.recordError(w.tagnet.ApplyUpdate(i, w.readUpdate(meps)))
 	}
 	w.issue()
 }
 
-func (w *World) update(meps uint64) tagnet.Update {
+func (w *World) readUpdate(meps uint64) tagnet.Update {
 	return tagnet.Update{Read: meps, Events: meps * uint64(w.c.Packing)}
 }
 
-// read tells the scheduler how far a readout unit has read: so many rounds ahead.
-func (w *World) read(r *ru) {
+// reportRead tells the scheduler how far a readout unit has read: so many rounds ahead.
+func (w *World) reportRead(r *ru) {
 	if w.c.Ahead > 0 {
-		w.s.After(w.c.Flight, (*held)(r), int64(r.cycles), 0)
+		w.s.ScheduleAfter(w.c.Flight, (*readReported)(r), int64(r.cycles), 0)
 	}
 }
 
-type held ru
+type readReported ru
 
 // Handle: the scheduler knows how far the readout unit has read.
-func (e *held) Handle(cycles, _ int64) {
+func (e *readReported) Handle(cycles, _ int64) {
 	r := (*ru)(e)
 	w := r.w
-	w.must(w.tagnet.ApplyUpdate(r.index, w.update(uint64(cycles+int64(w.c.Ahead))*uint64(w.tagnet.Places()))))
+	w.recordError(w.tagnet.ApplyUpdate(r.index, w.readUpdate(uint64(cycles+int64(w.c.Ahead))*uint64(w.tagnet.Places()))))
 	w.issue()
 }
 
@@ -304,19 +304,19 @@ func (w *World) issue() {
 			w.issued[mep] = w.s.Now()
 		}
 	}
-	w.s.After(w.c.Flight, (*tokens)(w), w.batches.put(b), 0)
-	w.launch()
+	w.s.ScheduleAfter(w.c.Flight, (*tokensArrived)(w), w.batches.store(b), 0)
+	w.launchTags()
 }
 
-type tokens World
+type tokensArrived World
 
 // Handle: tokens are at all readout units, which read the MEPs and announce their sizes.
-func (e *tokens) Handle(at, _ int64) {
+func (e *tokensArrived) Handle(at, _ int64) {
 	w := (*World)(e)
 	b := w.batches.things[at]
 	for _, r := range w.rus {
 		for i := range b.Len() {
-			w.must(r.order.AddCycle(b, i))
+			w.recordError(r.order.AddCycle(b, i))
 		}
 		for _, mep := range b.MEPs {
 			if mep != tagnet.NoMEP {
@@ -325,26 +325,26 @@ func (e *tokens) Handle(at, _ int64) {
 		}
 	}
 	if w.c.Windows == 0 {
-		(*windows)(w).Handle(at, 0)
+		(*windowsArrived)(w).Handle(at, 0)
 		return
 	}
-	w.s.After(w.c.Windows, (*windows)(w), at, 0)
+	w.s.ScheduleAfter(w.c.Windows, (*windowsArrived)(w), at, 0)
 }
 
-type windows World
+type windowsArrived World
 
 // Handle: the builder units have had all sizes, and their windows are at the readout units: all of them, or those that
 // they ask for at first.
-func (e *windows) Handle(at, _ int64) {
+func (e *windowsArrived) Handle(at, _ int64) {
 	w := (*World)(e)
-	b := w.batches.get(at)
+	b := w.batches.remove(at)
 	for i := range b.Len() {
 		for p := range b.Places {
 			t, ok := b.Token(i, p)
 			switch {
 			case !ok:
 			case w.c.Discipline.Pull:
-				w.bus[p].wants(t)
+				w.bus[p].addRequest(t)
 			default:
 				for _, r := range w.rus {
 					r.grant(&t)
@@ -364,30 +364,30 @@ func (w *World) Feedback(bu int, f tagnet.Feedback) {
 		w.Latency.Add(int64(w.s.Now() - w.issued[f.MEP]))
 	}
 	delete(w.issued, f.MEP)
-	w.must(w.tagnet.ApplyFeedback(bu, f))
+	w.recordError(w.tagnet.ApplyFeedback(bu, f))
 	w.issue()
 }
 
-// count ends the run when it has counted enough: parts of so many cycles. MEPs come to their ends by many at once.
-func (w *World) count() {
+// countPart ends the run when it has counted enough: parts of so many cycles. MEPs come to their ends by many at once.
+func (w *World) countPart() {
 	if w.c.Count == 0 {
 		return
 	}
 	n := uint64(len(w.rus))
 	switch w.parts {
 	case n * uint64(w.c.Warm):
-		w.From = w.mark()
+		w.From = w.snapshot()
 	case n * uint64(w.c.Warm+w.c.Count):
-		w.To = w.mark()
+		w.To = w.snapshot()
 		w.s.Stop()
 	}
 }
 
-// mark says how far the run is.
-func (w *World) mark() Mark {
-	m := Mark{At: w.s.Now(), Parts: w.parts, Placed: w.placed}
+// snapshot says how far the run is.
+func (w *World) snapshot() Snapshot {
+	m := Snapshot{At: w.s.Now(), Parts: w.parts, Placed: w.placed}
 	for _, r := range w.rus {
-		r.begin(r.doing)
+		r.setActivity(r.activity)
 		for d, t := range r.spent {
 			m.Spent[d] += t
 		}

@@ -2,15 +2,15 @@ package figures
 
 // What the tests of the package name beside what it exports.
 const (
-	ByReal  = verdictByReal
-	Cut     = verdictCut
-	Differs = verdictDiffers
-	Failed  = verdictFailed
-	Holds   = verdictHolds
-	Partly  = verdictPartly
-	Ranges  = verdictRanges
-	Unasked = verdictUnasked
-	Unknown = verdictUnknown
+	RealSystem = verdictRealSystem
+	Truncated  = verdictTruncated
+	Differs    = verdictDiffers
+	Failed     = verdictFailed
+	Holds      = verdictHolds
+	Partial    = verdictPartial
+	Ranges     = verdictRanges
+	NotRun     = verdictNotRun
+	Unknown    = verdictUnknown
 )
 
 var Count = count

@@ -78,15 +78,15 @@ func Pick(all []*study.Study, ids []string, headline, quick bool) ([]*study.Stud
 
 // Verdicts on a figure, from the best to the worst; the last are those without a simulation.
 const (
-	verdictHolds   = study.Holds   // each of its expectations
-	verdictRanges  = study.InRange // each holds, or lies within what the cases give
-	verdictPartly  = "partly"      // not each
-	verdictDiffers = study.Differs // none of them
-	verdictFailed  = "failed"      // the model could not answer
-	verdictCut     = "not run to its end"
-	verdictUnasked = "interrupted" // its turn did not come
-	verdictUnknown = "not given"   // the document lacks a parameter
-	verdictByReal  = "real system" // only a running system can answer
+	verdictHolds      = study.Holds   // each of its expectations
+	verdictRanges     = study.InRange // each holds, or lies within what the cases give
+	verdictPartial    = "partly"      // not each
+	verdictDiffers    = study.Differs // none of them
+	verdictFailed     = "failed"      // the model could not answer
+	verdictTruncated  = "not run to its end"
+	verdictNotRun     = "interrupted" // its turn did not come
+	verdictUnknown    = "not given"   // the document lacks a parameter
+	verdictRealSystem = "real system" // only a running system can answer
 )
 
 // An Answer to a figure.
@@ -99,26 +99,26 @@ type Answer struct {
 }
 
 // Run asks the models, so many at a time. It tells each answer as it comes. An interrupted run gives what there is.
-func Run(ctx context.Context, ask []*study.Study, models []study.Model, workers int, tell func(*Answer)) []Answer {
-	answers := make([]Answer, len(ask))
-	told := make(chan *Answer, len(ask))
+func Run(ctx context.Context, studies []*study.Study, models []study.Model, workers int, report func(*Answer)) []Answer {
+	answers := make([]Answer, len(studies))
+	answered := make(chan *Answer, len(studies))
 	var g errgroup.Group
 	g.SetLimit(max(1, workers))
-	for i, s := range ask {
-		answers[i] = Answer{Study: s, Verdict: verdictUnasked}
+	for i, s := range studies {
+		answers[i] = Answer{Study: s, Verdict: verdictNotRun}
 		g.Go(func() error {
 			if ctx.Err() == nil {
 				answers[i].run(ctx, models)
 			}
-			told <- &answers[i]
+			answered <- &answers[i]
 			return nil
 		})
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for range ask {
-			tell(<-told)
+		for range studies {
+			report(<-answered)
 		}
 	}()
 	_ = g.Wait() // no worker returns an error: it is in the answer
@@ -131,14 +131,14 @@ func (a *Answer) run(ctx context.Context, models []study.Model) {
 	if a.Study.Model == "" {
 		a.Verdict = verdictUnknown
 		if a.Study.Kind == study.Real {
-			a.Verdict = verdictByReal
+			a.Verdict = verdictRealSystem
 		}
 		return
 	}
 	a.Outcome, a.Err = a.Study.Run(ctx, models, study.Env{})
 	switch {
 	case ctx.Err() != nil: // half a run says nothing of the figure, whatever it came to until then
-		a.Verdict, a.Outcome, a.Err = verdictCut, study.Outcome{}, nil
+		a.Verdict, a.Outcome, a.Err = verdictTruncated, study.Outcome{}, nil
 		return
 	case a.Err != nil:
 		a.Verdict = verdictFailed
@@ -155,7 +155,7 @@ func (a *Answer) run(ctx context.Context, models []study.Model) {
 	case of[study.Holds]+of[study.InRange] == len(a.Judged):
 		a.Verdict = verdictRanges
 	case of[study.Holds]+of[study.InRange] > 0:
-		a.Verdict = verdictPartly
+		a.Verdict = verdictPartial
 	default:
 		a.Verdict = verdictDiffers
 	}
@@ -165,8 +165,8 @@ func (a *Answer) run(ctx context.Context, models []study.Model) {
 func count(answers []Answer) string {
 	text := ""
 	for _, v := range []string{
-		verdictHolds, verdictRanges, verdictPartly, verdictDiffers, verdictFailed, verdictCut, verdictUnasked,
-		verdictUnknown, verdictByReal,
+		verdictHolds, verdictRanges, verdictPartial, verdictDiffers, verdictFailed, verdictTruncated, verdictNotRun,
+		verdictUnknown, verdictRealSystem,
 	} {
 		n := 0
 		for i := range answers {

@@ -66,7 +66,7 @@ func TestEachFigureThatDoesNotHoldSaysWhy(t *testing.T) {
 	must.OK(t, json.Unmarshal(text, &committed))
 	for _, f := range committed {
 		switch f.Verdict {
-		case figures.Holds, figures.ByReal:
+		case figures.Holds, figures.RealSystem:
 		default:
 			if f.Why == "" {
 				t.Errorf("%s is %q, and says nothing of what is missing", f.ID, f.Verdict)
@@ -81,8 +81,8 @@ func TestEachFigureOfTheRunningSystemIsMeasured(t *testing.T) {
 	sweep, err := os.ReadFile("../../lab/sweeps/figures.yaml")
 	must.OK(t, err)
 	for _, s := range all(t) {
-		asked := bytes.Contains(sweep, []byte("answers: "+s.ID+","))
-		if s.Kind != study.Sim && !asked {
+		hasMeasurement := bytes.Contains(sweep, []byte("answers: "+s.ID+","))
+		if s.Kind != study.Sim && !hasMeasurement {
 			t.Errorf("%s is %s, and no bound of lab/sweeps/figures.yaml answers it", s.ID, s.Kind)
 		}
 		for _, m := range s.Measured {
@@ -98,7 +98,7 @@ func TestResultsAreOfTheCode(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the models have one goroutine each, and their own tests")
 	}
-	ask, err := figures.Pick(all(t), nil, false, true)
+	studies, err := figures.Pick(all(t), nil, false, true)
 	must.OK(t, err)
 	text, err := os.ReadFile(results)
 	must.OK(t, err)
@@ -112,7 +112,7 @@ func TestResultsAreOfTheCode(t *testing.T) {
 		t.Errorf("%d figures are in %s, of %d: run `make figures`", len(of), results, len(all(t)))
 	}
 	var now bytes.Buffer
-	must.OK(t, figures.WriteJSON(&now, figures.Run(t.Context(), ask, model.All(), 2, func(*figures.Answer) {})))
+	must.OK(t, figures.WriteJSON(&now, figures.Run(t.Context(), studies, model.All(), 2, func(*figures.Answer) {})))
 	var each []map[string]any
 	must.OK(t, json.Unmarshal(now.Bytes(), &each))
 	for _, f := range each {
@@ -127,18 +127,18 @@ func answers(ctx context.Context, t *testing.T) []figures.Answer {
 	t.Helper()
 	ten := study.Model{Name: "ten", Run: func(context.Context, *study.Params, study.Env) (study.Outcome, error) {
 		out := study.Outcome{Plots: []study.Plot{{Name: "p", Curves: []study.Curve{{Points: [][2]float64{{1, 10}}}}}}}
-		out.Say("n", study.Q(10, study.Count))
+		out.Add("n", study.Q(10, study.Count))
 		return out, nil
 	}}
 	shape := study.Model{Name: "shape", Run: func(_ context.Context, p *study.Params, _ study.Env) (study.Outcome, error) {
 		out := study.Outcome{}
-		out.Say("n", study.Q(p.Number("n"), study.Count))
+		out.Add("n", study.Q(p.Number("n"), study.Count))
 		return out, nil
 	}}
 	broken := study.Model{Name: "broken", Run: func(context.Context, *study.Params, study.Env) (study.Outcome, error) {
 		return study.Outcome{}, errors.New("it <broke>")
 	}}
-	var ask []*study.Study
+	var studies []*study.Study
 	for _, text := range []string{
 		"{id: a, model: ten, expected: [{name: n, is: 10.5, plot: p, x: 1}]}",
 		"{id: b, model: ten, expected: [{name: n, is: 10}, {name: n, is: 20}]}",
@@ -151,13 +151,13 @@ func answers(ctx context.Context, t *testing.T) []figures.Answer {
 	} {
 		s, err := study.Parse(fstest.MapFS{"s": {Data: []byte(text)}}, "s")
 		must.OK(t, err)
-		ask = append(ask, s)
+		studies = append(studies, s)
 	}
-	ask[len(ask)-1].Measured = []study.Measurement{
+	studies[len(studies)-1].Measured = []study.Measurement{
 		{What: "rate", Is: "3 MHz", Verdict: "beaten", By: "make it", On: "a machine"},
 		{What: "time", Is: "9 µs", Verdict: "not reached", Why: "a <kernel> is in between", By: "make it", On: "a machine"},
 	}
-	return figures.Run(ctx, ask, []study.Model{ten, shape, broken}, 2, func(*figures.Answer) {})
+	return figures.Run(ctx, studies, []study.Model{ten, shape, broken}, 2, func(*figures.Answer) {})
 }
 
 func TestVerdicts(t *testing.T) {
@@ -167,7 +167,7 @@ func TestVerdicts(t *testing.T) {
 		verdicts = append(verdicts, a.Verdict)
 	}
 	want := []string{
-		figures.Holds, figures.Partly, figures.Differs, figures.Ranges, figures.Failed, figures.Unknown, figures.ByReal,
+		figures.Holds, figures.Partial, figures.Differs, figures.Ranges, figures.Failed, figures.Unknown, figures.RealSystem,
 	}
 	if diff := cmp.Diff(want, verdicts); diff != "" {
 		t.Error(diff)
@@ -179,7 +179,7 @@ func TestVerdicts(t *testing.T) {
 	interrupted, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, a := range answers(interrupted, t) {
-		if a.Verdict != figures.Unasked {
+		if a.Verdict != figures.NotRun {
 			t.Errorf("%s %s after an interrupt", a.Study.ID, a.Verdict)
 		}
 	}
@@ -194,7 +194,7 @@ func TestCutShort(t *testing.T) {
 		cancel()
 		patiently.Hold(ctx.Done())
 		out := study.Outcome{}
-		out.Say("n", study.Q(10, study.Count))
+		out.Add("n", study.Q(10, study.Count))
 		return out, nil
 	}}
 	fails := study.Model{Name: "fails"}
@@ -209,7 +209,7 @@ func TestCutShort(t *testing.T) {
 		s, err := study.Parse(fstest.MapFS{"s": {Data: file}}, "s")
 		must.OK(t, err)
 		got := figures.Run(ctx, []*study.Study{s, s}, []study.Model{m}, 1, func(*figures.Answer) {})
-		if got[0].Verdict != figures.Cut || got[1].Verdict != figures.Unasked || len(got[0].Judged) > 0 || got[0].Err != nil {
+		if got[0].Verdict != figures.Truncated || got[1].Verdict != figures.NotRun || len(got[0].Judged) > 0 || got[0].Err != nil {
 			t.Errorf("%s: %+v", m.Name, got)
 		}
 		var text, one bytes.Buffer
@@ -235,10 +235,10 @@ func TestWritten(t *testing.T) {
 			t.Errorf("%q is not in the table\n%s", line, text.String())
 		}
 	}
-	for _, part := range []string{"it &lt;broke&gt;", "document", "10.5", "a case: a &lt;larger&gt; one",
+	for _, want := range []string{"it &lt;broke&gt;", "document", "10.5", "a case: a &lt;larger&gt; one",
 		"a &lt;kernel&gt; is in between", "make it", "a machine"} {
-		if !strings.Contains(page.String(), part) {
-			t.Errorf("%q is not on the page", part)
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("%q is not on the page", want)
 		}
 	}
 }

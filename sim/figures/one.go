@@ -14,7 +14,7 @@ import (
 func WriteOne(w io.Writer, s *study.Study, out study.Outcome, cut, asJSON bool) error {
 	var judged []study.Judged
 	if cut {
-		out.Notes = append(out.Notes, verdictCut+
+		out.Notes = append(out.Notes, verdictTruncated+
 			": the results are of what was played until the interruption, and are not judged")
 	} else {
 		judged = s.Judge(out)
@@ -88,7 +88,7 @@ func plots(out study.Outcome) []jsonPlot {
 func results(out study.Outcome) []jsonResult {
 	var all []jsonResult
 	for _, r := range out.Results {
-		all = append(all, jsonResult{r.Name, r.Value, string(r.Of)})
+		all = append(all, jsonResult{r.Name, r.Value, string(r.Dimension)})
 	}
 	return all
 }

@@ -92,19 +92,19 @@ func WriteText(w io.Writer, answers []Answer) error {
 
 // jsonFigure is an answer as it is written.
 type jsonFigure struct {
-	ID       string       `json:"id"`
-	Place    string       `json:"place"`
-	Title    string       `json:"title"`
-	Kind     string       `json:"kind"`
-	Headline int          `json:"headline,omitempty"`
-	Model    string       `json:"model,omitempty"`
-	Verdict  string       `json:"verdict"`
-	Why      string       `json:"why,omitempty"`
-	Judged   []jsonJudged `json:"expected,omitempty"`
-	Results  []jsonResult `json:"results,omitempty"`
-	Notes    []string     `json:"notes,omitempty"`
-	Events   uint64       `json:"simulated_events,omitempty"`
-	Measured []jsonReal   `json:"measured,omitempty"`
+	ID       string            `json:"id"`
+	Place    string            `json:"place"`
+	Title    string            `json:"title"`
+	Kind     string            `json:"kind"`
+	Headline int               `json:"headline,omitempty"`
+	Model    string            `json:"model,omitempty"`
+	Verdict  string            `json:"verdict"`
+	Why      string            `json:"why,omitempty"`
+	Judged   []jsonJudged      `json:"expected,omitempty"`
+	Results  []jsonResult      `json:"results,omitempty"`
+	Notes    []string          `json:"notes,omitempty"`
+	Events   uint64            `json:"simulated_events,omitempty"`
+	Measured []jsonMeasurement `json:"measured,omitempty"`
 }
 
 type jsonJudged struct {
@@ -125,7 +125,7 @@ type jsonResult struct {
 	Unit  string  `json:"unit,omitempty"`
 }
 
-type jsonReal struct {
+type jsonMeasurement struct {
 	What    string `json:"what"`
 	Is      string `json:"is"`
 	Verdict string `json:"verdict"`
@@ -152,7 +152,7 @@ func WriteJSON(w io.Writer, answers []Answer) error {
 		}
 		f.Judged, f.Results = expected(a.Judged), results(a.Outcome)
 		for _, m := range a.Study.Measured {
-			f.Measured = append(f.Measured, jsonReal(m))
+			f.Measured = append(f.Measured, jsonMeasurement(m))
 		}
 		all = append(all, f)
 	}
@@ -168,41 +168,41 @@ func WritePage(w io.Writer, answers []Answer) error {
 		Kind: "Ringlet simulator",
 		Name: "figures of the founding documents",
 		Lead: count(answers) + ".",
-		Parts: []page.Part{
-			{ID: "figures", Title: "Figures", Table: page.Text(heads, rows(answers), 1, 2, 4, 7)},
+		Sections: []page.Section{
+			{ID: "figures", Title: "Figures", Table: page.TextTable(heads, rows(answers), 1, 2, 4, 7)},
 			{
 				ID:    "parameters",
 				Title: "What was fitted, and what was chosen",
 				Note: "No parameter is fitted to the figure it is judged by. A case is another value of what no document " +
 					"says: its figure is played with each, and judged by all. All others come from the documents; the files of " +
 					"the figures name the lines.",
-				Table: page.Text([]string{"figure", "parameter", "is", "fitted to", "chosen, because"}, ours(answers), 4),
+				Table: page.TextTable([]string{"figure", "parameter", "is", "fitted to", "chosen, because"}, ours(answers), 4),
 			},
 		},
 	}
-	if part := measurements(answers); len(part.Table.Rows) > 0 {
-		p.Parts = slices.Insert(p.Parts, 1, part)
+	if section := measurements(answers); len(section.Table.Rows) > 0 {
+		p.Sections = slices.Insert(p.Sections, 1, section)
 	}
 	for _, a := range answers {
-		if part := drawn(a); len(part.Figures) > 0 || part.Note != "" {
-			p.Parts = append(p.Parts, part)
+		if section := drawn(a); len(section.Figures) > 0 || section.Note != "" {
+			p.Sections = append(p.Sections, section)
 		}
 	}
 	return p.Write(w)
 }
 
 // measurements are what the running system does, with the command that measured it, and why it is not better.
-func measurements(answers []Answer) page.Part {
-	part := page.Part{ID: "real", Title: "What the running system does"}
+func measurements(answers []Answer) page.Section {
+	section := page.Section{ID: "real", Title: "What the running system does"}
 	var rows [][]string
 	for _, a := range answers {
 		for _, m := range a.Study.Measured {
 			rows = append(rows, []string{a.Study.ID, m.What, m.Is, m.Verdict, m.Why})
-			part.Note = fmt.Sprintf("All of it was measured by `%s`, on %s.", m.By, m.On)
+			section.Note = fmt.Sprintf("All of it was measured by `%s`, on %s.", m.By, m.On)
 		}
 	}
-	part.Table = page.Text([]string{"figure", "what", "it is", "verdict", "why not better"}, rows, 1, 2, 3, 4)
-	return part
+	section.Table = page.TextTable([]string{"figure", "what", "it is", "verdict", "why not better"}, rows, 1, 2, 3, 4)
+	return section
 }
 
 // ours are the parameters that come from no document.
@@ -224,8 +224,8 @@ func ours(answers []Answer) [][]string {
 }
 
 // drawn is the part of a figure: its plots with the document's points, and how its text was read.
-func drawn(a Answer) page.Part {
-	part := page.Part{
+func drawn(a Answer) page.Section {
+	section := page.Section{
 		ID:    a.Study.ID,
 		Title: a.Study.ID + ": " + a.Study.Title,
 		Note:  strings.TrimSpace(a.Study.Reading + " " + a.Study.Missing + " " + strings.Join(a.Outcome.Notes, " ")),
@@ -248,9 +248,9 @@ func drawn(a Answer) page.Part {
 			}
 			f.Curves = append(f.Curves, curve)
 		}
-		part.Figures = append(part.Figures, f)
+		section.Figures = append(section.Figures, f)
 	}
-	return part
+	return section
 }
 
 // points are those that the document gives for a plot, in the plot's own unit.

@@ -27,7 +27,7 @@ var tagnetChain = study.Model{
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
 		}
-		g := &game{env: env}
+		g := &modelRun{env: env}
 		plot := study.Curve{Name: "TagNet"}
 		for _, size := range sizes {
 			s := env.Sim()
@@ -42,14 +42,14 @@ var tagnetChain = study.Model{
 			pieces := (size + t.piece - 1) / t.piece
 			hit := until.Seconds() * float64(t.rows*pieces) / float64(m.n)
 			burst := float64(pieces*(t.setUp+t.idle) + size/8)
-			g.say(rate, study.Rate, "rate-%d", size)
-			g.say(rate*float64(size), study.Bandwidth, "throughput-%d", size)
-			g.say(1/(burst*t.clock.Seconds())-rate, study.Rate, "below-an-engine-alone-%d", size)
-			g.say(1/(rate*t.clock.Seconds())-burst+float64(t.idle), study.Count, "idle-clocks-%d", size)
-			g.say(hit, study.Time, "node-hit-every-%d", size)
-			g.say(hit*float64(buffers), study.Time, "buffer-hit-every-%d", size)
-			g.say(float64(c.lost), study.Count, "lost-tags-%d", size)
-			g.say(float64(c.retries()+net.Retried()), study.Count, "retries-%d", size)
+			g.addResult(rate, study.Rate, "rate-%d", size)
+			g.addResult(rate*float64(size), study.Bandwidth, "throughput-%d", size)
+			g.addResult(1/(burst*t.clock.Seconds())-rate, study.Rate, "below-an-engine-alone-%d", size)
+			g.addResult(1/(rate*t.clock.Seconds())-burst+float64(t.idle), study.Count, "idle-clocks-%d", size)
+			g.addResult(hit, study.Time, "node-hit-every-%d", size)
+			g.addResult(hit*float64(buffers), study.Time, "buffer-hit-every-%d", size)
+			g.addResult(float64(c.lost), study.Count, "lost-tags-%d", size)
+			g.addResult(float64(c.retries()+net.Retried()), study.Count, "retries-%d", size)
 			plot.Points = append(plot.Points, [2]float64{float64(size), rate / 1e6})
 		}
 		g.out.Plots = []study.Plot{{
@@ -108,26 +108,26 @@ func (t *torus) chain(s *sim.Sim, net *sci.Net, block int, nodes []int, target f
 	for i, node := range nodes {
 		e := t.engine(s, net, node, block, target)
 		e.extra = t.extra
-		e.done = func(n int64) { c.over(i, n) }
+		e.done = func(n int64) { c.transferDone(i, n) }
 		c.units = append(c.units, unit{engine: e, waiting: -1, held: -1})
 	}
 	if c.free {
-		c.give(0, 0)
+		c.offerTag(0, 0)
 		return c
 	}
 	var tick sim.Func
 	tick = func(n, _ int64) {
-		if !c.give(0, n) {
+		if !c.offerTag(0, n) {
 			c.lost++
 		}
-		s.After(t.period, tick, n+1, 0)
+		s.ScheduleAfter(t.period, tick, n+1, 0)
 	}
-	s.At(0, tick, 0, 0)
+	s.ScheduleAt(0, tick, 0, 0)
 	return c
 }
 
-// give hands a tag to a unit, and reports whether it had room.
-func (c *chain) give(i int, tag int64) bool {
+// offerTag hands a tag to a unit, and reports whether it had room.
+func (c *chain) offerTag(i int, tag int64) bool {
 	u := &c.units[i]
 	if !u.busy {
 		u.busy = true
@@ -141,32 +141,32 @@ func (c *chain) give(i int, tag int64) bool {
 	return true
 }
 
-// over: a unit's transfer is done.
-func (c *chain) over(i int, tag int64) {
-	if i+1 < len(c.units) && !c.give(i+1, tag) {
+// transferDone: a unit's transfer is done.
+func (c *chain) transferDone(i int, tag int64) {
+	if i+1 < len(c.units) && !c.offerTag(i+1, tag) {
 		c.units[i].held = tag // it waits with its next transfer until the tag has gone
 		return
 	}
-	c.next(i, tag)
+	c.advance(i, tag)
 }
 
-// next lets a unit go on, and the one before it hand on its tag.
-func (c *chain) next(i int, tag int64) {
+// advance lets a unit go on, and the one before it hand on its tag.
+func (c *chain) advance(i int, tag int64) {
 	u := &c.units[i]
 	u.busy = false
 	if waiting := u.waiting; waiting >= 0 {
 		u.waiting = -1
-		c.give(i, waiting)
+		c.offerTag(i, waiting)
 	} else if i == 0 && c.free {
-		c.give(0, tag+1)
+		c.offerTag(0, tag+1)
 	}
 	if i == 0 || c.units[i-1].held < 0 {
 		return
 	}
 	held := c.units[i-1].held
 	c.units[i-1].held = -1
-	c.give(i, held)
-	c.next(i-1, held)
+	c.offerTag(i, held)
+	c.advance(i-1, held)
 }
 
 // retries of all units on their buses.

@@ -24,7 +24,7 @@ var farmColumns = study.Model{
 			return study.Outcome{}, err
 		}
 		f.period = sim.Period(link / float64(2*f.fragment))
-		g := &game{env: env}
+		g := &modelRun{env: env}
 		curve := study.Curve{Name: "refused bursts per fragment"}
 		needed := 0
 		for _, n := range computing {
@@ -39,7 +39,7 @@ var farmColumns = study.Model{
 			curve.Points = append(curve.Points, [2]float64{float64(n), held})
 		}
 		if needed > 0 {
-			g.say(float64(needed), study.Count, "columns-needed")
+			g.addResult(float64(needed), study.Count, "columns-needed")
 		}
 		g.out.Plots = []study.Plot{{
 			Name:   "retries",
@@ -52,13 +52,13 @@ var farmColumns = study.Model{
 }
 
 // columns plays the farm with so many columns of computing nodes, and gives the refused bursts per fragment.
-func (g *game) columns(ctx context.Context, f *farm, computing int) (float64, error) {
+func (g *modelRun) columns(ctx context.Context, f *farm, computing int) (float64, error) {
 	s := g.env.Sim()
 	net := sci.New(s, f.cfg, f.columns, f.rows)
 	r := f.build(s, net)
 	// The links are looked at while the farm is full: when the last event is born.
 	var row, column float64
-	s.At(sim.Time(f.events)*f.period, sim.Func(func(int64, int64) {
+	s.ScheduleAt(sim.Time(f.events)*f.period, sim.Func(func(int64, int64) {
 		for node := range f.columns * f.rows {
 			row, column = max(row, net.Use(node, 0)), max(column, net.Use(node, 1))
 		}
@@ -67,11 +67,11 @@ func (g *game) columns(ctx context.Context, f *farm, computing int) (float64, er
 		return 0, err
 	}
 	fragments := float64(f.events * len(r.units))
-	g.say(float64(r.refused), study.Count, "retries-%d", computing)
-	g.say(float64(net.Retried()), study.Count, "busy-echoes-%d", computing)
-	g.say(float64(int64(f.events)-r.finished), study.Count, "events-lost-%d", computing)
-	g.out.Say(fmt.Sprintf("busiest-link-of-a-row-%d", computing), study.Share(row))
-	g.out.Say(fmt.Sprintf("busiest-link-of-a-column-%d", computing), study.Share(column))
-	g.say(sim.Time(r.network.Max()).Seconds(), study.Time, "network-longest-%d", computing)
+	g.addResult(float64(r.refused), study.Count, "retries-%d", computing)
+	g.addResult(float64(net.Retried()), study.Count, "busy-echoes-%d", computing)
+	g.addResult(float64(int64(f.events)-r.finished), study.Count, "events-lost-%d", computing)
+	g.out.Add(fmt.Sprintf("busiest-link-of-a-row-%d", computing), study.Share(row))
+	g.out.Add(fmt.Sprintf("busiest-link-of-a-column-%d", computing), study.Share(column))
+	g.addResult(sim.Time(r.network.Max()).Seconds(), study.Time, "network-longest-%d", computing)
 	return float64(r.refused) / fragments, nil
 }

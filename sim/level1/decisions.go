@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"ringlet/sim"
-	"ringlet/sim/part"
+	"ringlet/sim/component"
 	"ringlet/sim/study"
 )
 
@@ -30,7 +30,7 @@ var eventSize = study.Model{
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
 		}
-		g := &game{env: env}
+		g := &modelRun{env: env}
 		s := env.Sim()
 		for _, c := range []struct {
 			name     string
@@ -45,13 +45,13 @@ var eventSize = study.Model{
 				d.draw(rng, c.clusters/float64(d.boards), &all)
 			}
 			n := float64(events)
-			g.say(all.payload/n, study.Bytes, "payload-%s", c.name)
-			g.say(all.size/n, study.Bytes, "event-%s", c.name)
-			g.say(all.size/all.fragments, study.Bytes, "fragment-%s", c.name)
-			g.say(all.payload/n*rate, study.Bandwidth, "bandwidth-%s", c.name)
-			g.out.Say("more-than-a-packet-"+c.name, study.Share(all.large/all.fragments))
-			g.say(all.full, study.Count, "full-boards-%s", c.name)
-			g.say(all.fragments/n, study.Count, "units-%s", c.name)
+			g.addResult(all.payload/n, study.Bytes, "payload-%s", c.name)
+			g.addResult(all.size/n, study.Bytes, "event-%s", c.name)
+			g.addResult(all.size/all.fragments, study.Bytes, "fragment-%s", c.name)
+			g.addResult(all.payload/n*rate, study.Bandwidth, "bandwidth-%s", c.name)
+			g.out.Add("more-than-a-packet-"+c.name, study.Share(all.large/all.fragments))
+			g.addResult(all.full, study.Count, "full-boards-%s", c.name)
+			g.addResult(all.fragments/n, study.Count, "units-%s", c.name)
 		}
 		return g.out, nil
 	},
@@ -98,7 +98,7 @@ var decisions = study.Model{
 	Name: "level1-decisions",
 	Help: "Processors that work on events in the order of coming, while the front-end keeps a limited number of them.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
-		o := office{
+		o := queueModel{
 			period: p.Time("period"),
 			work:   sim.Time(float64(p.Time("processing")) / p.Number("faster")),
 			depth:  p.Int("buffer", 1, 1_000_000),
@@ -111,7 +111,7 @@ var decisions = study.Model{
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
 		}
-		g := &game{env: env}
+		g := &modelRun{env: env}
 		for _, c := range []struct {
 			name string
 			idle int
@@ -123,46 +123,46 @@ var decisions = study.Model{
 			if err := g.play(ctx, s, 0); err != nil {
 				return g.out, err
 			}
-			g.say(run.mean/float64(each), study.Count, "busy-nodes-%s", c.name)
-			g.say(sim.Time(run.wait.Mean()).Seconds(), study.Time, "wait-%s", c.name)
-			g.say(sim.Time(run.inTime.Max()).Seconds(), study.Time, "longest-in-time-%s", c.name)
-			g.say(sim.Time(run.late.Min()).Seconds(), study.Time, "shortest-timed-out-%s", c.name)
-			g.out.Say("timed-out-"+c.name, study.Share(float64(run.late.Count())/float64(o.events)))
-			g.say(float64(uint64(o.events)-run.inTime.Count()-run.late.Count()), study.Count, "unanswered-%s", c.name)
+			g.addResult(run.mean/float64(each), study.Count, "busy-nodes-%s", c.name)
+			g.addResult(sim.Time(run.wait.Mean()).Seconds(), study.Time, "wait-%s", c.name)
+			g.addResult(sim.Time(run.inTime.Max()).Seconds(), study.Time, "longest-in-time-%s", c.name)
+			g.addResult(sim.Time(run.late.Min()).Seconds(), study.Time, "shortest-timed-out-%s", c.name)
+			g.out.Add("timed-out-"+c.name, study.Share(float64(run.late.Count())/float64(o.events)))
+			g.addResult(float64(uint64(o.events)-run.inTime.Count()-run.late.Count()), study.Count, "unanswered-%s", c.name)
 		}
 		return g.out, nil
 	},
 }
 
-// office is the farm as a queue before processors, and the decision unit behind it: the decision on an event must come
+// queueModel is the farm as a queue before processors, and the decision unit behind it: the decision on an event must come
 // before its place in the front-end is needed for another.
-type office struct {
+type queueModel struct {
 	s            *sim.Sim
 	rng          *sim.Stream
 	period, work sim.Time // work is exponential
 	depth        int      // events that the front-end keeps
 	events, idle int      // all, and idle processors
 	came         int
-	queue        *part.Queue[int64]
+	queue        *component.Queue[int64]
 	busy         sim.Level
 	mean         float64 // busy processors while events came, after the first of them have filled the farm
 	wait         sim.Histogram
 	inTime, late sim.Histogram // latencies of decisions, and of those that the unit had to time out
 }
 
-func (o *office) open(s *sim.Sim) {
-	o.s, o.rng, o.queue = s, s.Stream("processing"), part.NewQueue[int64](s, 0)
+func (o *queueModel) open(s *sim.Sim) {
+	o.s, o.rng, o.queue = s, s.Stream("processing"), component.NewQueue[int64](s, 0)
 	s.Show("an event's wait for a processor", &o.wait)
 	s.Show("latency of decisions in time", &o.inTime)
 	s.Show("latency of those that were timed out", &o.late)
-	s.At(0, (*arrival)(o), 0, 0)
+	s.ScheduleAt(0, (*arrival)(o), 0, 0)
 }
 
-type arrival office
+type arrival queueModel
 
 // Handle: event n is there.
 func (a *arrival) Handle(n, _ int64) {
-	o := (*office)(a)
+	o := (*queueModel)(a)
 	o.queue.Put(n)
 	o.came++
 	o.begin()
@@ -173,25 +173,25 @@ func (a *arrival) Handle(n, _ int64) {
 	case o.events / 5:
 		o.busy.Restart(o.s.Now())
 	}
-	o.s.After(o.period, a, n+1, 0)
+	o.s.ScheduleAfter(o.period, a, n+1, 0)
 }
 
 // begin lets idle processors work.
-func (o *office) begin() {
+func (o *queueModel) begin() {
 	for o.idle > 0 && o.queue.Len() > 0 {
 		n := o.queue.Get()
 		o.wait.Add(int64(o.s.Now() - sim.Time(n)*o.period))
 		o.idle--
 		o.busy.Add(o.s.Now(), 1)
-		o.s.After(o.rng.Exp(o.work), (*decision)(o), n, 0)
+		o.s.ScheduleAfter(o.rng.Exp(o.work), (*decision)(o), n, 0)
 	}
 }
 
-type decision office
+type decision queueModel
 
 // Handle: event n is decided. If its place has been taken by then, the unit has sent a time-out in its stead.
 func (d *decision) Handle(n, _ int64) {
-	o := (*office)(d)
+	o := (*queueModel)(d)
 	o.idle++
 	o.busy.Add(o.s.Now(), -1)
 	latency := int64(o.s.Now() - sim.Time(n)*o.period)

@@ -16,10 +16,10 @@ type engine struct {
 	dst   func(n int64) int // node that block n goes to
 	done  func(n int64)     // after the last burst of block n and its idle clocks
 
-	n       int64 // block
-	left    int   // bytes of it
-	blocks  int64 // that are done
-	retries uint64
+	n         int64 // block
+	remaining int   // bytes of it
+	blocks    int64 // that are done
+	retries   uint64
 }
 
 func (d dma) engine(s *sim.Sim, net *sci.Net, node, block int, dst func(n int64) int) *engine {
@@ -41,24 +41,26 @@ func (e *engine) free() {
 
 // start sends block n.
 func (e *engine) start(n int64) {
-	e.n, e.left = n, e.block
+	e.n, e.remaining = n, e.block
 	e.after(e.extra+e.setUp, (*firstWord)(e))
 }
 
-func (e *engine) after(clocks int, h sim.Handler) { e.s.After(sim.Time(clocks)*e.clock, h, 0, 0) }
+func (e *engine) after(clocks int, h sim.Handler) {
+	e.s.ScheduleAfter(sim.Time(clocks)*e.clock, h, 0, 0)
+}
 
 type firstWord engine
 
 // Handle: the card takes the burst, or refuses it and the engine tries again.
 func (f *firstWord) Handle(int64, int64) {
 	e := (*engine)(f)
-	size := min(e.left, e.piece)
+	size := min(e.remaining, e.piece)
 	if !e.node.Send(e.dst(e.n), size, e.n, 0) {
 		e.retries++
 		e.after(e.refused+e.setUp, f)
 		return
 	}
-	e.left -= size
+	e.remaining -= size
 	e.after(size/8+e.idle, (*burstOver)(e))
 }
 
@@ -66,7 +68,7 @@ type burstOver engine
 
 func (b *burstOver) Handle(int64, int64) {
 	e := (*engine)(b)
-	if e.left > 0 {
+	if e.remaining > 0 {
 		e.after(e.setUp, (*firstWord)(e))
 		return
 	}
@@ -92,8 +94,8 @@ func watch(s *sim.Sim, node *sci.Node) *meter {
 	return m
 }
 
-// Take counts a packet.
-func (m *meter) Take(p *sci.Packet) {
+// Receive counts a packet.
+func (m *meter) Receive(p *sci.Packet) {
 	if m.n > 0 {
 		m.gaps.Add(int64(m.s.Now() - m.last))
 	}

@@ -18,7 +18,7 @@ var farmModel = study.Model{
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
 		}
-		g := &game{env: env}
+		g := &modelRun{env: env}
 		plot := study.Curve{Name: "mean wait"}
 		s := env.Sim()
 		net := sci.New(s, f.cfg, f.columns, f.rows)
@@ -26,18 +26,18 @@ var farmModel = study.Model{
 		if err := g.play(ctx, s, 0); err != nil {
 			return g.out, err
 		}
-		g.say(sim.Time(r.transport.Max()).Seconds(), study.Time, "transport-longest")
-		g.say(r.transport.Mean()*sim.Picosecond.Seconds(), study.Time, "transport-mean")
-		g.say(sim.Time(r.network.Max()).Seconds(), study.Time, "network-longest")
-		g.say(sim.Time(r.back.Max()).Seconds(), study.Time, "message-back-longest")
+		g.addResult(sim.Time(r.transport.Max()).Seconds(), study.Time, "transport-longest")
+		g.addResult(r.transport.Mean()*sim.Picosecond.Seconds(), study.Time, "transport-mean")
+		g.addResult(sim.Time(r.network.Max()).Seconds(), study.Time, "network-longest")
+		g.addResult(sim.Time(r.back.Max()).Seconds(), study.Time, "message-back-longest")
 		for i, u := range r.units {
 			plot.Points = append(plot.Points, [2]float64{float64(i + 1), sim.Time(u.wait.Mean()).Micros()})
 		}
-		g.say(r.units[0].wait.Mean()*sim.Picosecond.Seconds(), study.Time, "wait-first")
-		g.say(r.units[len(r.units)-1].wait.Mean()*sim.Picosecond.Seconds(), study.Time, "wait-last")
-		g.say(float64(r.refused), study.Count, "retries")
-		g.say(float64(net.Retried()), study.Count, "busy-echoes")
-		g.say(float64(int64(f.events)-r.finished), study.Count, "events-lost")
+		g.addResult(r.units[0].wait.Mean()*sim.Picosecond.Seconds(), study.Time, "wait-first")
+		g.addResult(r.units[len(r.units)-1].wait.Mean()*sim.Picosecond.Seconds(), study.Time, "wait-last")
+		g.addResult(float64(r.refused), study.Count, "retries")
+		g.addResult(float64(net.Retried()), study.Count, "busy-echoes")
+		g.addResult(float64(int64(f.events)-r.finished), study.Count, "events-lost")
 		r.loads(g)
 		g.out.Plots = []study.Plot{{
 			Name:   "wait",
@@ -119,14 +119,14 @@ type running struct {
 	net       *sci.Net
 	units     []*feeder
 	sink      int           // node of the decision unit
-	landed    map[int64]int // fragments of an event
+	received  map[int64]int // fragments of an event
 	finished  int64         // events of which the result has come
 	refused   uint64
 	transport sim.Histogram // from an event to the last word of its last fragment
 	network   sim.Histogram // of fragments, from bus to bus
 	back      sim.Histogram // of results, from bus to bus
 	routed    map[[2]int]uint64
-	got       map[int]uint64
+	nodeBytes map[int]uint64
 	sent      []uint64 // bytes of each row
 }
 
@@ -142,14 +142,14 @@ type feeder struct {
 
 func (f *farm) build(s *sim.Sim, net *sci.Net) *running {
 	r := &running{
-		farm:   f,
-		s:      s,
-		net:    net,
-		sink:   f.columns*f.rows - 1,
-		landed: map[int64]int{},
-		routed: map[[2]int]uint64{},
-		got:    map[int]uint64{},
-		sent:   make([]uint64, f.rows),
+		farm:      f,
+		s:         s,
+		net:       net,
+		sink:      f.columns*f.rows - 1,
+		received:  map[int64]int{},
+		routed:    map[[2]int]uint64{},
+		nodeBytes: map[int]uint64{},
+		sent:      make([]uint64, f.rows),
 	}
 	s.Show("from an event until its last fragment is in its node", &r.transport)
 	s.Show("fragments, from bus to bus", &r.network)
@@ -177,41 +177,41 @@ func (f *farm) build(s *sim.Sim, net *sci.Net) *running {
 	var tick sim.Func
 	tick = func(n, _ int64) {
 		for _, u := range heads {
-			s.After(f.ode+f.first, (*tagHere)(u), n, 0)
+			s.ScheduleAfter(f.ode+f.first, (*tagArrived)(u), n, 0)
 		}
 		if n+1 < int64(f.events) {
-			s.After(f.period, tick, n+1, 0)
+			s.ScheduleAfter(f.period, tick, n+1, 0)
 		}
 	}
-	s.At(0, tick, 0, 0)
+	s.ScheduleAt(0, tick, 0, 0)
 	return r
 }
 
-// born is when the front-end has event n.
-func (r *running) born(n int64) sim.Time { return sim.Time(n) * r.period }
+// eventTime is when the front-end has event n.
+func (r *running) eventTime(n int64) sim.Time { return sim.Time(n) * r.period }
 
-type tagHere feeder
+type tagArrived feeder
 
 // Handle: the unit decodes the tag while its engine may still be at work.
-func (t *tagHere) Handle(n, _ int64) {
+func (t *tagArrived) Handle(n, _ int64) {
 	r, now := t.r, t.r.s.Now()
-	t.wait.Add(int64(now - r.born(n) - r.ode))
+	t.wait.Add(int64(now - r.eventTime(n) - r.ode))
 	begin := max(now+r.tag, t.free)
 	t.free = begin + r.data
-	r.s.At(begin+sim.Time(r.setUp)*r.cfg.PCIClock, (*fragmentGoes)(t), n, 0)
+	r.s.ScheduleAt(begin+sim.Time(r.setUp)*r.cfg.PCIClock, (*fragmentSent)(t), n, 0)
 	if t.next != nil {
-		r.s.At(t.free, (*tagHere)(t.next), n, 0)
+		r.s.ScheduleAt(t.free, (*tagArrived)(t.next), n, 0)
 	}
 }
 
-type fragmentGoes feeder
+type fragmentSent feeder
 
 // Handle: the card takes the fragment, or refuses it and the unit tries again.
-func (u *fragmentGoes) Handle(n, _ int64) {
+func (u *fragmentSent) Handle(n, _ int64) {
 	r := u.r
 	if !r.net.Node(u.node).Send(r.target(n), r.fragment, n, 0) {
 		r.refused++
-		r.s.After(sim.Time(r.again)*r.cfg.PCIClock, u, n, 0)
+		r.s.ScheduleAfter(sim.Time(r.again)*r.cfg.PCIClock, u, n, 0)
 		return
 	}
 	r.sent[u.node/r.columns] += uint64(r.fragment)
@@ -219,31 +219,31 @@ func (u *fragmentGoes) Handle(n, _ int64) {
 
 type receiving running
 
-// Take counts a fragment; the last of an event makes its node send the result.
-func (e *receiving) Take(p *sci.Packet) {
+// Receive counts a fragment; the last of an event makes its node send the result.
+func (e *receiving) Receive(p *sci.Packet) {
 	r := (*running)(e)
 	now := r.s.Now()
-	if p.Part == 1 {
+	if p.Piece == 1 {
 		r.back.Add(int64(now - p.Born))
 		r.finished++
 		return
 	}
 	r.network.Add(int64(now - p.Born))
-	r.got[p.Dst] += uint64(p.Size)
+	r.nodeBytes[p.Dst] += uint64(p.Size)
 	if p.Src/r.columns != p.Dst/r.columns {
 		r.routed[[2]int{p.Src / r.columns, p.Dst % r.columns}] += uint64(p.Size)
 	}
-	if r.landed[p.ID]++; r.landed[p.ID] < len(r.units) {
+	if r.received[p.ID]++; r.received[p.ID] < len(r.units) {
 		return
 	}
-	delete(r.landed, p.ID)
+	delete(r.received, p.ID)
 	data := sim.Time((p.Size+7)/8) * r.cfg.PCIClock
-	r.transport.Add(int64(now + data - r.born(p.ID)))
+	r.transport.Add(int64(now + data - r.eventTime(p.ID)))
 	if p.Dst == r.sink {
 		r.finished++
 		return
 	}
-	r.s.After(data, sim.Func(func(node, n int64) {
+	r.s.ScheduleAfter(data, sim.Func(func(node, n int64) {
 		if !r.net.Node(int(node)).Send(r.sink, r.message, n, 1) {
 			r.refused++
 		}
@@ -251,7 +251,7 @@ func (e *receiving) Take(p *sci.Packet) {
 }
 
 // loads says what rows, route nodes and computing nodes carry.
-func (r *running) loads(g *game) {
+func (r *running) loads(g *modelRun) {
 	took := sim.Time(r.events) * r.period
 	var row, route, node uint64
 	for _, b := range r.sent {
@@ -260,10 +260,10 @@ func (r *running) loads(g *game) {
 	for _, b := range r.routed {
 		route += b
 	}
-	for _, b := range r.got {
+	for _, b := range r.nodeBytes {
 		node += b
 	}
-	g.say(sim.PerSecond(row, took), study.Bandwidth, "row")
-	g.say(sim.PerSecond(route, took)/float64(len(r.routed)), study.Bandwidth, "route-node")
-	g.say(sim.PerSecond(node, took)/float64(len(r.got)), study.Bandwidth, "computing-node")
+	g.addResult(sim.PerSecond(row, took), study.Bandwidth, "row")
+	g.addResult(sim.PerSecond(route, took)/float64(len(r.routed)), study.Bandwidth, "route-node")
+	g.addResult(sim.PerSecond(node, took)/float64(len(r.nodeBytes)), study.Bandwidth, "computing-node")
 }

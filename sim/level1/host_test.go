@@ -33,7 +33,7 @@ func TestStopped(t *testing.T) {
 		t.Skip("a model has one goroutine")
 	}
 	h := prototype(810*sim.Nanosecond, 3*sim.Microsecond)
-	whole, err := h.play(t.Context(), &game{}, -1, 14)
+	baseline, err := h.play(t.Context(), &modelRun{}, -1, 14)
 	must.OK(t, err)
 	const events = 500_000. / 810
 	near := func(what string, n uint64, want float64) {
@@ -41,21 +41,21 @@ func TestStopped(t *testing.T) {
 			t.Errorf("%s: %d, want %.1f", what, n, want)
 		}
 	}
-	near("fragments in the node", whole.written, 3*events/26)
-	near("results of the node", whole.results, events/26)
-	near("results of others", whole.others, 25*events/26)
-	near("messages", whole.messages, events)
-	near("decisions", whole.decisions, events)
-	stopped, err := h.play(t.Context(), &game{}, 14, 14)
+	near("fragments in the node", baseline.written, 3*events/26)
+	near("results of the node", baseline.results, events/26)
+	near("results of others", baseline.others, 25*events/26)
+	near("messages", baseline.messages, events)
+	near("decisions", baseline.decisions, events)
+	stopped, err := h.play(t.Context(), &modelRun{}, 14, 14)
 	must.OK(t, err)
-	if stopped.written != whole.written || stopped.results != 0 {
-		t.Errorf("a stopped node has %d fragments of %d, and sent %d results", stopped.written, whole.written,
+	if stopped.written != baseline.written || stopped.results != 0 {
+		t.Errorf("a stopped node has %d fragments of %d, and sent %d results", stopped.written, baseline.written,
 			stopped.results)
 	}
-	near("messages without the node", stopped.messages, float64(whole.messages-whole.results))
-	again, err := h.play(t.Context(), &game{}, 14, 14)
+	near("messages without the node", stopped.messages, float64(baseline.messages-baseline.results))
+	again, err := h.play(t.Context(), &modelRun{}, 14, 14)
 	must.OK(t, err)
-	if diff := cmp.Diff(*stopped, *again, cmp.AllowUnexported(afterwards{})); diff != "" {
+	if diff := cmp.Diff(*stopped, *again, cmp.AllowUnexported(secondHalf{})); diff != "" {
 		t.Error("the same seed gives something else:", diff)
 	}
 }
@@ -65,7 +65,7 @@ func TestOverwritten(t *testing.T) {
 	for buffers, mismatches := range map[int]bool{1: true, 2: false} {
 		h := prototype(810*sim.Nanosecond, 30*sim.Microsecond) // a node's buffer is hit every 21 µs, of two every 42
 		h.buffers = buffers
-		a, err := h.play(t.Context(), &game{}, -1, 14)
+		a, err := h.play(t.Context(), &modelRun{}, -1, 14)
 		must.OK(t, err)
 		if a.mismatches > 0 != mismatches || a.messages > 0 == mismatches {
 			t.Errorf("%d buffers: %d mismatches, %d messages", buffers, a.mismatches, a.messages)
@@ -102,7 +102,7 @@ func TestColumns(t *testing.T) {
 	}
 	for _, columns := range []int{4, 6, 8} {
 		const link = 150e6
-		g := &game{}
+		g := &modelRun{}
 		held, err := g.columns(t.Context(), small(columns, link), columns)
 		must.OK(t, err)
 		got := map[string]float64{}
@@ -125,7 +125,7 @@ func TestFewColumns(t *testing.T) {
 		t.Skip("a model has one goroutine")
 	}
 	f := small(2, 450e6)
-	held, err := (&game{}).columns(t.Context(), f, 2)
+	held, err := (&modelRun{}).columns(t.Context(), f, 2)
 	must.OK(t, err)
 	if held == 0 {
 		t.Error("two columns take four full rows")

@@ -19,7 +19,7 @@ var packetLatency = study.Model{
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
 		}
-		g := &game{env: env}
+		g := &modelRun{env: env}
 		plot := study.Plot{Name: "latency", X: "nodes between", Y: "µs"}
 		for row, name := range []string{"not-routed", "routed"} {
 			c := study.Curve{Name: name}
@@ -28,7 +28,7 @@ var packetLatency = study.Model{
 				if err != nil {
 					return g.out, err
 				}
-				g.say(d.Seconds(), study.Time, "%s-%d", name, x)
+				g.addResult(d.Seconds(), study.Time, "%s-%d", name, x)
 				c.Points = append(c.Points, [2]float64{float64(x), d.Micros()})
 			}
 			plot.Curves = append(plot.Curves, c)
@@ -39,7 +39,7 @@ var packetLatency = study.Model{
 }
 
 // alone is the time of a packet from node 0, alone, from bus to bus.
-func (g *game) alone(ctx context.Context, cfg sci.Config, to int, size ...int) (sim.Time, error) {
+func (g *modelRun) alone(ctx context.Context, cfg sci.Config, to int, size ...int) (sim.Time, error) {
 	s := g.env.Sim()
 	net := sci.New(s, cfg, size...)
 	m := watch(s, net.Node(to))
@@ -54,31 +54,31 @@ var longestPath = study.Model{
 	Name: "sci-longest-path",
 	Help: "One packet over the longest path of a torus of SCI rings: alone, and held up by every node on the way.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
-		w := way{cfg: Network(p), columns: p.Int("columns", 2, 100), rows: p.Int("rows", 2, 100)}
+		w := torusPath{cfg: Network(p), columns: p.Int("columns", 2, 100), rows: p.Int("rows", 2, 100)}
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
 		}
-		g := &game{env: env}
+		g := &modelRun{env: env}
 		alone, err := g.alone(ctx, w.cfg, w.columns*w.rows-1, w.columns, w.rows)
 		if err != nil {
 			return g.out, err
 		}
 		held, err := g.heldUp(ctx, w)
-		g.say(alone.Seconds(), study.Time, "alone")
-		g.say(held.Seconds(), study.Time, "held-up")
+		g.addResult(alone.Seconds(), study.Time, "alone")
+		g.addResult(held.Seconds(), study.Time, "held-up")
 		return g.out, err
 	},
 }
 
-// way is the longest one through a torus: along the first row, then along the last column.
-type way struct {
+// torusPath is the longest one through a torus: along the first row, then along the last column.
+type torusPath struct {
 	cfg           sci.Config
 	columns, rows int
 }
 
-// passed are the nodes that the packet by-passes, and to whom each sends its own packet: to the next on its ring, but
+// crossings are the nodes that the packet by-passes, and to whom each sends its own packet: to the next on its ring, but
 // past the receiver.
-func (w way) passed() (nodes, to []int) {
+func (w torusPath) crossings() (nodes, to []int) {
 	for x := 1; x < w.columns-1; x++ {
 		nodes, to = append(nodes, x), append(to, x+1)
 	}
@@ -93,8 +93,8 @@ func (w way) passed() (nodes, to []int) {
 const firstSend = sim.Microsecond
 
 // heldUp tries for each node on the way, one after the other, when it must send to hold the packet up most.
-func (g *game) heldUp(ctx context.Context, w way) (worst sim.Time, err error) {
-	nodes, to := w.passed()
+func (g *modelRun) heldUp(ctx context.Context, w torusPath) (worst sim.Time, err error) {
+	nodes, to := w.crossings()
 	begins := make([]sim.Time, len(nodes))
 	perNode := w.cfg.Bypass + sim.Time(w.cfg.Header+w.cfg.MaxData/2+w.cfg.Idle)*w.cfg.Symbol
 	for i := range nodes {
@@ -105,9 +105,9 @@ func (g *game) heldUp(ctx context.Context, w way) (worst sim.Time, err error) {
 			net := sci.New(s, w.cfg, w.columns, w.rows)
 			m := watch(s, net.Node(w.columns*w.rows-1))
 			send := sim.Func(func(from, to int64) { net.Node(int(from)).Send(int(to), w.cfg.MaxData, 0, 0) })
-			s.At(firstSend, send, 0, int64(w.columns*w.rows-1))
+			s.ScheduleAt(firstSend, send, 0, int64(w.columns*w.rows-1))
 			for j, at := range begins[:i+1] {
-				s.At(at, send, int64(nodes[j]), int64(to[j]))
+				s.ScheduleAt(at, send, int64(nodes[j]), int64(to[j]))
 			}
 			if err := g.play(ctx, s, 0); err != nil {
 				return 0, err
@@ -134,7 +134,7 @@ var largestRing = study.Model{
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
 		}
-		g := &game{env: env}
+		g := &modelRun{env: env}
 		for _, c := range []struct {
 			name string
 			wait sim.Time
@@ -145,14 +145,14 @@ var largestRing = study.Model{
 			if err != nil {
 				return g.out, fmt.Errorf("%s: %w", c.name, err)
 			}
-			g.say(float64(nodes), study.Count, "nodes-%s", c.name)
+			g.addResult(float64(nodes), study.Count, "nodes-%s", c.name)
 		}
 		return g.out, nil
 	},
 }
 
 // largest is the most nodes with which nothing is refused.
-func (g *game) largest(ctx context.Context, cfg sci.Config, period, until sim.Time) (int, error) {
+func (g *modelRun) largest(ctx context.Context, cfg sci.Config, period, until sim.Time) (int, error) {
 	low, high := 2, 512 // low works, high does not
 	for high-low > 1 {
 		nodes := (low + high) / 2
@@ -161,9 +161,9 @@ func (g *game) largest(ctx context.Context, cfg sci.Config, period, until sim.Ti
 		var tick sim.Func
 		tick = func(n, _ int64) {
 			net.Node(0).Send(nodes/2, cfg.MaxData, n, 0)
-			s.After(period, tick, n+1, 0)
+			s.ScheduleAfter(period, tick, n+1, 0)
 		}
-		s.At(0, tick, 0, 0)
+		s.ScheduleAt(0, tick, 0, 0)
 		if err := g.play(ctx, s, until); err != nil {
 			return 0, err
 		}

@@ -28,7 +28,7 @@ func Network(p *study.Params) sci.Config {
 		Echo:       p.Int("echo-symbols", 1, 100),
 		Idle:       p.Int("idle-symbols", 0, 100),
 		Bypass:     p.Time("by-pass"),
-		Settle:     p.Time("settle"),
+		QuietTime:  p.Time("settle"),
 		Routing:    p.Time("routing"),
 		PCIToPCI:   p.Time("pci-to-pci"),
 		MaxData:    p.Size("packet", 8, 4096),
@@ -88,14 +88,14 @@ func length(p *study.Params) sim.Time {
 	return t
 }
 
-// game is a model that is being played: what it has from its caller, and what it has to say.
-type game struct {
+// modelRun is a model that is being played: what it has from its caller, and what it has to say.
+type modelRun struct {
 	env study.Env
 	out study.Outcome
 }
 
 // play runs a simulation to a time; 0 is its end.
-func (g *game) play(ctx context.Context, s *sim.Sim, until sim.Time) error {
+func (g *modelRun) play(ctx context.Context, s *sim.Sim, until sim.Time) error {
 	end := s.Run(ctx, g.env.Limits(until))
 	g.out.Events += s.Executed()
 	if end == sim.Interrupted {
@@ -104,7 +104,7 @@ func (g *game) play(ctx context.Context, s *sim.Sim, until sim.Time) error {
 	return nil
 }
 
-// say adds a result.
-func (g *game) say(value float64, of study.Dimension, name string, args ...any) {
-	g.out.Say(fmt.Sprintf(name, args...), study.Q(value, of))
+// addResult adds a result.
+func (g *modelRun) addResult(value float64, of study.Dimension, name string, args ...any) {
+	g.out.Add(fmt.Sprintf(name, args...), study.Q(value, of))
 }

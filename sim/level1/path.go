@@ -30,13 +30,13 @@ var systemLatency = study.Model{
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
 		}
-		g := &game{env: env}
+		g := &modelRun{env: env}
 		for _, c := range []struct {
 			name   string
 			period sim.Time
 		}{{"alone", 100 * sim.Microsecond}, {"in-traffic", period}} {
 			t.period = c.period
-			l := &roundabout{
+			l := &roundTrip{
 				torus:    &t,
 				s:        env.Sim(),
 				software: software,
@@ -47,17 +47,17 @@ var systemLatency = study.Model{
 			if err := l.play(ctx, g, block, until); err != nil {
 				return g.out, err
 			}
-			g.say(sim.Time(l.network.Mean()).Seconds(), study.Time, "network-%s", c.name)
-			g.say(sim.Time(l.whole.Mean()).Seconds(), study.Time, "latency-%s", c.name)
-			g.say(sim.Time(l.whole.Max()).Seconds(), study.Time, "latency-longest-%s", c.name)
+			g.addResult(sim.Time(l.network.Mean()).Seconds(), study.Time, "network-%s", c.name)
+			g.addResult(sim.Time(l.latency.Mean()).Seconds(), study.Time, "latency-%s", c.name)
+			g.addResult(sim.Time(l.latency.Max()).Seconds(), study.Time, "latency-longest-%s", c.name)
 		}
 		return g.out, nil
 	},
 }
 
-// roundabout is the prototype with its results. Only the first node's events are measured: those of the document's
+// roundTrip is the prototype with its results. Only the first node's events are measured: those of the document's
 // path.
-type roundabout struct {
+type roundTrip struct {
 	*torus
 	s        *sim.Sim
 	net      *sci.Net
@@ -67,13 +67,13 @@ type roundabout struct {
 	sent     map[int64]sim.Time // when the last unit's fragment was
 	inbound  map[int64]sim.Time // how long it flew
 	network  sim.Histogram
-	whole    sim.Histogram
+	latency  sim.Histogram
 }
 
-func (l *roundabout) play(ctx context.Context, g *game, block int, until sim.Time) error {
+func (l *roundTrip) play(ctx context.Context, g *modelRun, block int, until sim.Time) error {
 	l.net = sci.New(l.s, l.cfg, l.columns, l.rows)
 	l.inbound = map[int64]sim.Time{}
-	l.s.Show("from an event's last fragment to its result", &l.whole)
+	l.s.Show("from an event's last fragment to its result", &l.latency)
 	l.s.Show("the network's part of it", &l.network)
 	for i := range l.columns * l.rows {
 		l.net.Node(i).To = l
@@ -82,43 +82,43 @@ func (l *roundabout) play(ctx context.Context, g *game, block int, until sim.Tim
 	return g.play(ctx, l.s, until)
 }
 
-// waits is how long a result waits in its stream. The card's time for it begins behind that.
-func (l *roundabout) waits() sim.Time {
+// flushDelay is how long a result waits in its stream. The card's time for it begins behind that.
+func (l *roundTrip) flushDelay() sim.Time {
 	if l.message < l.cfg.MaxData {
 		return l.flush
 	}
 	return 0
 }
 
-// last is the node of the last unit.
-func (l *roundabout) last() int { return (l.rows - 1) * l.columns }
+// lastUnit is the node of the last unit.
+func (l *roundTrip) lastUnit() int { return (l.rows - 1) * l.columns }
 
-// Take gets a fragment in a node, or a result in the decision unit.
-func (l *roundabout) Take(p *sci.Packet) {
+// Receive gets a fragment in a node, or a result in the decision unit.
+func (l *roundTrip) Receive(p *sci.Packet) {
 	now := l.s.Now()
-	if p.Part == 1 {
+	if p.Piece == 1 {
 		if sent, measured := l.sent[p.ID]; measured {
-			l.whole.Add(int64(now - sent))
-			l.network.Add(int64(l.inbound[p.ID] + l.waits() + now - p.Born))
+			l.latency.Add(int64(now - sent))
+			l.network.Add(int64(l.inbound[p.ID] + l.flushDelay() + now - p.Born))
 			delete(l.sent, p.ID)
 			delete(l.inbound, p.ID)
 		}
 		return
 	}
-	if p.Src != l.last() {
+	if p.Src != l.lastUnit() {
 		return
 	}
 	if p.Dst == l.target(0) {
 		l.sent[p.ID], l.inbound[p.ID] = p.Born, now-p.Born
 	}
-	l.s.After(l.software+l.waits(), (*answer)(l), int64(p.Dst), p.ID)
+	l.s.ScheduleAfter(l.software+l.flushDelay(), (*answer)(l), int64(p.Dst), p.ID)
 }
 
-type answer roundabout
+type answer roundTrip
 
 // Handle: a node writes its result. What its card refuses it tries again.
 func (a *answer) Handle(node, n int64) {
 	if !a.net.Node(int(node)).Send(a.columns*a.rows-1, a.message, n, 1) {
-		a.s.After(a.cfg.PCIClock, a, node, n)
+		a.s.ScheduleAfter(a.cfg.PCIClock, a, node, n)
 	}
 }

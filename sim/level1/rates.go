@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"ringlet/sim"
-	"ringlet/sim/part"
+	"ringlet/sim/component"
 	"ringlet/sim/sci"
 	"ringlet/sim/study"
 )
@@ -19,7 +19,7 @@ var engineAlone = study.Model{
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
 		}
-		g := &game{env: env}
+		g := &modelRun{env: env}
 		c := study.Curve{Name: "one engine"}
 		for _, size := range sizes {
 			s := env.Sim()
@@ -31,11 +31,11 @@ var engineAlone = study.Model{
 				return g.out, err
 			}
 			rate := sim.PerSecond(m.bytes, until)
-			g.say(sim.PerSecond(uint64(e.blocks), until), study.Rate, "rate-%d", size)
-			g.say(rate, study.Bandwidth, "throughput-%d", size)
-			g.say(float64(e.retries), study.Count, "retries-%d", size)
+			g.addResult(sim.PerSecond(uint64(e.blocks), until), study.Rate, "rate-%d", size)
+			g.addResult(rate, study.Bandwidth, "throughput-%d", size)
+			g.addResult(float64(e.retries), study.Count, "retries-%d", size)
 			gap := float64(m.gaps.Quantile(0.5))/float64(cfg.PCIClock) - float64(cfg.PCIHead+min(size, cfg.MaxData)/8)
-			g.say(gap, study.Count, "receiving-gap-%d", size)
+			g.addResult(gap, study.Count, "receiving-gap-%d", size)
 			c.Points = append(c.Points, [2]float64{float64(size), rate / (1 << 20)})
 		}
 		g.out.Plots = []study.Plot{{
@@ -63,9 +63,9 @@ var interleaved = study.Model{
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
 		}
-		g := &game{env: env}
+		g := &modelRun{env: env}
 		s := env.Sim()
-		bus := part.NewBus(s, 0)
+		bus := component.NewBus(s, 0)
 		all := make([]burst, n)
 		for i := range all {
 			all[i].hold = sim.Time(clocks) * clock
@@ -73,12 +73,12 @@ var interleaved = study.Model{
 		}
 		bus.Kick()
 		err := g.play(ctx, s, until)
-		g.say(sim.PerSecond(bus.Served, until), study.Rate, "rate")
+		g.addResult(sim.PerSecond(bus.Served, until), study.Rate, "rate")
 		least, most := all[0].n, all[0].n
 		for _, b := range all {
 			least, most = min(least, b.n), max(most, b.n)
 		}
-		g.say(float64(most-least), study.Count, "unequal")
+		g.addResult(float64(most-least), study.Count, "unequal")
 		return g.out, err
 	},
 }
@@ -109,7 +109,7 @@ var manyToOne = study.Model{
 			return study.Outcome{}, err
 		}
 		d.clock = sim.Time(float64(sim.Period(rate/float64(d.piece))) / bursts)
-		g := &game{env: env}
+		g := &modelRun{env: env}
 		for n := 1; n <= most; n++ {
 			s := env.Sim()
 			net := sci.New(s, cfg, nodes)
@@ -120,7 +120,7 @@ var manyToOne = study.Model{
 			if err := g.play(ctx, s, until); err != nil {
 				return g.out, err
 			}
-			g.say(sim.PerSecond(m.bytes, until), study.Bandwidth, "throughput-of-%d", n)
+			g.addResult(sim.PerSecond(m.bytes, until), study.Bandwidth, "throughput-of-%d", n)
 		}
 		return g.out, nil
 	},

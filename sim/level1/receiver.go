@@ -22,7 +22,7 @@ var torusToOne = study.Model{
 			return study.Outcome{}, err
 		}
 		d.clock = sim.Time(float64(sim.Period(rate/float64(d.piece))) / float64(d.setUp+d.piece/8+d.idle))
-		g := &game{env: env}
+		g := &modelRun{env: env}
 		rates := map[string]float64{}
 		for _, c := range combinations {
 			s := env.Sim()
@@ -35,9 +35,9 @@ var torusToOne = study.Model{
 				return g.out, err
 			}
 			rates[c.name] = sim.PerSecond(m.bytes, until)
-			g.say(rates[c.name], study.Bandwidth, "throughput-%s", c.name)
+			g.addResult(rates[c.name], study.Bandwidth, "throughput-%s", c.name)
 		}
-		g.out.Say("cost-of-two-route-nodes", study.Share(rates["ten-ii"]/rates["ten-i"]-1))
+		g.out.Add("cost-of-two-route-nodes", study.Share(rates["ten-ii"]/rates["ten-i"]-1))
 		return g.out, nil
 	},
 }

@@ -32,7 +32,7 @@ var rowPair = study.Model{
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
 		}
-		g := &game{env: env}
+		g := &modelRun{env: env}
 		for _, r.pattern = range patterns {
 			for _, size := range sizes {
 				if err := g.pairs(ctx, r, size, until); err != nil {
@@ -45,24 +45,24 @@ var rowPair = study.Model{
 }
 
 // pairs plays a size of block at the full rate, and as much slower as it takes until nothing is refused.
-func (g *game) pairs(ctx context.Context, r twoInRow, size int, until sim.Time) error {
+func (g *modelRun) pairs(ctx context.Context, r twoInRow, size int, until sim.Time) error {
 	full, err := g.pair(ctx, r, size, until)
 	if err != nil {
 		return err
 	}
-	g.say(full.upstream, study.Count, "retries-upstream-%s-%d", r.pattern, size)
-	g.say(full.downstream, study.Count, "retries-downstream-%s-%d", r.pattern, size)
-	g.say(full.rate, study.Bandwidth, "throughput-%s-%d", r.pattern, size)
-	calm := full
-	for last := r.extra + r.slower; calm.upstream+calm.downstream > 0; {
+	g.addResult(full.upstream, study.Count, "retries-upstream-%s-%d", r.pattern, size)
+	g.addResult(full.downstream, study.Count, "retries-downstream-%s-%d", r.pattern, size)
+	g.addResult(full.rate, study.Bandwidth, "throughput-%s-%d", r.pattern, size)
+	lossless := full
+	for last := r.extra + r.slower; lossless.upstream+lossless.downstream > 0; {
 		if r.extra++; r.extra > last {
 			return nil // no rate without
 		}
-		if calm, err = g.pair(ctx, r, size, until); err != nil {
+		if lossless, err = g.pair(ctx, r, size, until); err != nil {
 			return err
 		}
 	}
-	g.say(calm.rate, study.Bandwidth, "without-retry-%s-%d", r.pattern, size)
+	g.addResult(lossless.rate, study.Bandwidth, "without-retry-%s-%d", r.pattern, size)
 	return nil
 }
 
@@ -88,8 +88,8 @@ func (r *twoInRow) units() (nodes []int) {
 	return nodes
 }
 
-// to is the target of event n. Partition A lies between the units, partition B behind the second.
-func (r *twoInRow) to(n int64) int {
+// eventTarget is the target of event n. Partition A lies between the units, partition B behind the second.
+func (r *twoInRow) eventTarget(n int64) int {
 	a, b := r.second-1, r.columns-r.second-1 // columns in A and B
 	i := int(n)
 	in := func(first, count, i int) int { return first + i/r.rows%count + r.columns*(i%r.rows) }
@@ -116,10 +116,10 @@ type pairing struct {
 	rate                 float64 // of a row, in bytes per second
 }
 
-func (g *game) pair(ctx context.Context, r twoInRow, block int, until sim.Time) (pairing, error) {
+func (g *modelRun) pair(ctx context.Context, r twoInRow, block int, until sim.Time) (pairing, error) {
 	s := g.env.Sim()
 	net := sci.New(s, r.cfg, r.columns, r.rows)
-	c := r.chain(s, net, block, r.units(), r.to)
+	c := r.chain(s, net, block, r.units(), r.eventTarget)
 	err := g.play(ctx, s, until)
 	var sum pairing
 	for i, u := range c.units {

@@ -22,7 +22,7 @@ var sideBySide = study.Model{
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
 		}
-		g := &game{env: env}
+		g := &modelRun{env: env}
 		for n := 1; n <= senders; n++ {
 			all, sum, err := g.race(ctx, cfg, d, until, n, func(i int) (to []int) {
 				for r := range each {
@@ -34,10 +34,10 @@ var sideBySide = study.Model{
 				return g.out, err
 			}
 			for i, e := range all {
-				g.say(sim.PerSecond(uint64(e.blocks), until), study.Rate, "rate-%d-of-%d", i+1, n)
-				g.say(float64(e.retries), study.Count, "retries-%d-of-%d", i+1, n)
+				g.addResult(sim.PerSecond(uint64(e.blocks), until), study.Rate, "rate-%d-of-%d", i+1, n)
+				g.addResult(float64(e.retries), study.Count, "retries-%d-of-%d", i+1, n)
 			}
-			g.say(sum, study.Bandwidth, "throughput-of-%d", n)
+			g.addResult(sum, study.Bandwidth, "throughput-of-%d", n)
 		}
 		return g.out, nil
 	},
@@ -45,7 +45,7 @@ var sideBySide = study.Model{
 
 // race runs free engines at the first nodes of a torus; engine i sends to targets(i) in turn. It gives the engines, and
 // what all receivers got in a second.
-func (g *game) race(ctx context.Context, cfg sci.Config, d dma, until sim.Time, senders int, targets func(i int) []int,
+func (g *modelRun) race(ctx context.Context, cfg sci.Config, d dma, until sim.Time, senders int, targets func(i int) []int,
 	size ...int) ([]*engine, float64, error) {
 	s := g.env.Sim()
 	net := sci.New(s, cfg, size...)
@@ -78,15 +78,15 @@ var routeNode = study.Model{
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
 		}
-		g := &game{env: env}
+		g := &modelRun{env: env}
 		_, ring, err := g.race(ctx, cfg, d, until, 2, func(i int) []int { return []int{3 + i} }, columns)
 		if err != nil {
 			return g.out, err
 		}
 		_, routed, err := g.race(ctx, cfg, d, until, 2, func(i int) []int { return []int{4 + columns*(1+i)} }, columns, rows)
-		g.say(ring, study.Bandwidth, "throughput-ring")
-		g.say(routed, study.Bandwidth, "throughput-routed")
-		g.out.Say("cost", study.Share(routed/ring-1))
+		g.addResult(ring, study.Bandwidth, "throughput-ring")
+		g.addResult(routed, study.Bandwidth, "throughput-routed")
+		g.out.Add("cost", study.Share(routed/ring-1))
 		return g.out, err
 	},
 }

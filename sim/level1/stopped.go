@@ -40,12 +40,12 @@ var stoppedProcess = study.Model{
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
 		}
-		g := &game{env: env}
-		whole, err := h.play(ctx, g, -1, node)
+		g := &modelRun{env: env}
+		baseline, err := h.play(ctx, g, -1, node)
 		if err != nil {
 			return g.out, err
 		}
-		whole.say(g, "whole", whole)
+		baseline.addResults(g, "whole", baseline)
 		for _, c := range []struct {
 			name string
 			node int
@@ -54,7 +54,7 @@ var stoppedProcess = study.Model{
 			if err != nil {
 				return g.out, err
 			}
-			after.say(g, c.name, whole)
+			after.addResults(g, c.name, baseline)
 		}
 		return g.out, nil
 	},
@@ -74,8 +74,8 @@ type hosts struct {
 // sink is the node of the decision unit.
 func (h *hosts) sink() int { return h.columns*h.rows - 1 }
 
-// afterwards is what happened in the second half of a run.
-type afterwards struct {
+// secondHalf is what happened in the second half of a run.
+type secondHalf struct {
 	rate                  float64 // of the last unit's transfers
 	lost, retries, echoes uint64
 	written               uint64  // fragments in the memory of the watched node
@@ -86,29 +86,29 @@ type afterwards struct {
 	latency               float64 // from an event's last fragment to its result in memory, mean of the other nodes
 }
 
-// say gives them, and how they compare with those of the whole prototype.
-func (a *afterwards) say(g *game, name string, whole *afterwards) {
-	g.say(a.rate, study.Rate, "rate-%s", name)
-	g.say(float64(a.lost), study.Count, "lost-tags-%s", name)
-	g.say(float64(a.retries+a.echoes), study.Count, "retries-%s", name)
-	g.say(float64(a.mismatches), study.Count, "mismatches-%s", name)
-	g.say(float64(a.results), study.Count, "results-of-the-node-%s", name)
-	g.say(float64(a.decisions), study.Count, "decisions-%s", name)
-	g.say(a.latency, study.Time, "latency-of-others-%s", name)
+// addResults gives them, and how they compare with those of the whole prototype.
+func (a *secondHalf) addResults(g *modelRun, name string, baseline *secondHalf) {
+	g.addResult(a.rate, study.Rate, "rate-%s", name)
+	g.addResult(float64(a.lost), study.Count, "lost-tags-%s", name)
+	g.addResult(float64(a.retries+a.echoes), study.Count, "retries-%s", name)
+	g.addResult(float64(a.mismatches), study.Count, "mismatches-%s", name)
+	g.addResult(float64(a.results), study.Count, "results-of-the-node-%s", name)
+	g.addResult(float64(a.decisions), study.Count, "decisions-%s", name)
+	g.addResult(a.latency, study.Time, "latency-of-others-%s", name)
 	for _, of := range []struct {
-		what       string
-		now, whole uint64
+		what          string
+		now, baseline uint64
 	}{
-		{"written-to-the-node", a.written, whole.written},
-		{"results-of-others", a.others, whole.others},
-		{"messages-written", a.messages, whole.messages},
+		{"written-to-the-node", a.written, baseline.written},
+		{"results-of-others", a.others, baseline.others},
+		{"messages-written", a.messages, baseline.messages},
 	} {
-		g.out.Say(of.what+"-"+name, study.Share(float64(of.now)/float64(max(1, of.whole))))
+		g.out.Add(of.what+"-"+name, study.Share(float64(of.now)/float64(max(1, of.baseline))))
 	}
 }
 
-// living is a run.
-type living struct {
+// hostRun is a run.
+type hostRun struct {
 	*hosts
 	s       *sim.Sim
 	net     *sci.Net
@@ -117,11 +117,11 @@ type living struct {
 	memory  [][]int64          // by node and buffer: the event of each unit's fragment
 	last    map[int64]sim.Time // when the event's last fragment was there
 	delay   sim.Histogram
-	afterwards
+	secondHalf
 }
 
-func (h *hosts) play(ctx context.Context, g *game, stopped, watched int) (*afterwards, error) {
-	l := &living{
+func (h *hosts) play(ctx context.Context, g *modelRun, stopped, watched int) (*secondHalf, error) {
+	l := &hostRun{
 		hosts:   h,
 		s:       g.env.Sim(),
 		stopped: stopped,
@@ -139,9 +139,9 @@ func (h *hosts) play(ctx context.Context, g *game, stopped, watched int) (*after
 	}
 	c := h.chain(l.s, l.net, h.block, h.firsts(), h.target)
 	before := int64(0)
-	l.s.At(h.until/2, sim.Func(func(int64, int64) {
+	l.s.ScheduleAt(h.until/2, sim.Func(func(int64, int64) {
 		before = c.units[h.rows-1].blocks
-		l.afterwards, l.delay = afterwards{}, sim.Histogram{}
+		l.secondHalf, l.delay = secondHalf{}, sim.Histogram{}
 	}), 0, 0)
 	if err := g.play(ctx, l.s, h.until); err != nil {
 		return nil, err
@@ -149,15 +149,15 @@ func (h *hosts) play(ctx context.Context, g *game, stopped, watched int) (*after
 	l.rate = sim.PerSecond(uint64(c.units[h.rows-1].blocks-before), h.until-h.until/2)
 	l.lost, l.retries, l.echoes = uint64(c.lost), c.retries(), l.net.Retried()
 	l.latency = l.delay.Mean() * sim.Picosecond.Seconds()
-	return &l.afterwards, nil
+	return &l.secondHalf, nil
 }
 
 // runs says whether the process of a node does.
-func (l *living) runs(node int) bool { return node != l.stopped || l.s.Now() < l.until/2 }
+func (l *hostRun) runs(node int) bool { return node != l.stopped || l.s.Now() < l.until/2 }
 
-// Take has a packet in the memory of a node, whoever runs there.
-func (l *living) Take(p *sci.Packet) {
-	if p.Part == 1 {
+// Receive has a packet in the memory of a node, whoever runs there.
+func (l *hostRun) Receive(p *sci.Packet) {
+	if p.Piece == 1 {
 		l.messages++
 		if l.runs(l.sink()) {
 			l.decisions++
@@ -173,37 +173,37 @@ func (l *living) Take(p *sci.Packet) {
 	}
 	slots := l.slots(p.Dst, p.ID)
 	slots[p.Src/l.columns] = p.ID
-	if l.runs(p.Dst) && whole(slots, p.ID) {
+	if l.runs(p.Dst) && allEqual(slots, p.ID) {
 		l.last[p.ID] = l.s.Now()
-		l.s.After(l.software, (*checked)(l), int64(p.Dst), p.ID)
+		l.s.ScheduleAfter(l.software, (*checked)(l), int64(p.Dst), p.ID)
 	}
 }
 
 // slots are the places of the units' fragments in the buffer that the descriptor of event n names: a node's buffers are
 // written one after the other.
-func (l *living) slots(node int, n int64) []int64 {
+func (l *hostRun) slots(node int, n int64) []int64 {
 	buffer := int(n/int64(l.columns*l.rows-l.rows-1)) % l.buffers
 	return l.memory[node][buffer*l.rows : (buffer+1)*l.rows]
 }
 
-// whole reports whether all fragments are of event n.
-func whole(slots []int64, n int64) bool {
+// allEqual reports whether all fragments are of event n.
+func allEqual(slots []int64, n int64) bool {
 	return !slices.ContainsFunc(slots, func(id int64) bool { return id != n })
 }
 
-type checked living
+type checked hostRun
 
 // Handle: a process has compared the tags of a buffer, and writes the result.
 func (e *checked) Handle(node, n int64) {
-	l := (*living)(e)
+	l := (*hostRun)(e)
 	if !l.runs(int(node)) {
 		return
 	}
-	if !whole(l.slots(int(node), n), n) {
+	if !allEqual(l.slots(int(node), n), n) {
 		l.mismatches++
 		return
 	}
-	l.s.After(l.flush, (*result)(l), node, n)
+	l.s.ScheduleAfter(l.flush, (*result)(l), node, n)
 	if int(node) == l.watched {
 		l.results++
 	} else {
@@ -211,11 +211,11 @@ func (e *checked) Handle(node, n int64) {
 	}
 }
 
-type result living
+type result hostRun
 
 // Handle: the card sends the result. What it refuses is tried again.
 func (e *result) Handle(node, n int64) {
 	if !e.net.Node(int(node)).Send(e.sink(), e.message, n, 1) {
-		e.s.After(e.cfg.PCIClock, e, node, n)
+		e.s.ScheduleAfter(e.cfg.PCIClock, e, node, n)
 	}
 }

@@ -94,7 +94,7 @@ func (g *grid) play(ctx context.Context, c setup, env study.Env, m *memory) (stu
 		at := slices.Index(g.nodes, r.nodes)
 		one.nodes, one.perLeaf, one.dummies = r.nodes, g.perLeaf[at], g.dummies[at]
 		one.sizes, one.slow = r.size, r.slow
-		one.under(r.barrier)
+		one.applyWord(r.barrier)
 		o, err := m.play(ctx, &one, env)
 		if err != nil {
 			return out, err
@@ -103,7 +103,7 @@ func (g *grid) play(ctx context.Context, c setup, env study.Env, m *memory) (stu
 		if o.to.At == 0 { // interrupted
 			break
 		}
-		r.rate = o.say(&out, &one, r.name())
+		r.rate = o.addResults(&out, &one, r.name())
 		all = append(all, r)
 	}
 	compare(&out, all)
@@ -116,7 +116,7 @@ func compare(out *study.Outcome, all []result) {
 	for _, r := range all {
 		for _, than := range all {
 			if what, one := r.differs(&than); one {
-				out.Say("lower-"+r.name()+"-than-"+what, study.Share(1-r.rate/than.rate))
+				out.Add("lower-"+r.name()+"-than-"+what, study.Share(1-r.rate/than.rate))
 			}
 		}
 	}

@@ -89,7 +89,7 @@ func TestEveryRunConserves(t *testing.T) {
 		c.looseWarm, c.loosePhases = c.warm, c.phases
 		c.credit = rapid.IntRange(1, 3).Draw(t, "credit")
 		words := []string{"none", "central", "tournament", "dissemination", pull, free, tagring}
-		c.under(rapid.SampledFrom(words).Draw(t, "under"))
+		c.applyWord(rapid.SampledFrom(words).Draw(t, "under"))
 		c.sizes = rapid.SampledFrom([]string{realistic, grouped, largest, maximal}).Draw(t, "sizes")
 		c.drawnByMFP = rapid.Bool().Draw(t, "drawn by MFP")
 		c.jitter = sim.Time(rapid.IntRange(0, 50).Draw(t, "jitter")) * sim.Microsecond
@@ -110,7 +110,7 @@ func TestSameSeedSameRun(t *testing.T) {
 		var out study.Outcome
 		w := runs(t, c, seed)
 		o := w.outcome()
-		o.say(&out, &c, "x")
+		o.addResults(&out, &c, "x")
 		return fmt.Sprint(out, w.s.Executed())
 	}
 	if first, second := of(7), of(7); first != second {
@@ -139,7 +139,7 @@ func TestSlowOutputDiscards(t *testing.T) {
 func TestBarrierByHand(t *testing.T) {
 	c := small()
 	c.barrier = barrier.Central
-	w, err := meet(t.Context(), &c, study.Env{})
+	w, err := runBarrier(t.Context(), &c, study.Env{})
 	must.OK(t, err)
 	// One's own cost and flight, seven at the master, seven back, flight and cost of the last.
 	if want := c.cost + c.flight + 7*c.cost + 7*c.cost + c.flight + c.cost; w.s.Now() != want {

@@ -25,7 +25,7 @@ type played struct {
 
 // outcome is what is kept of a run.
 type outcome struct {
-	from, to builder.Mark
+	from, to builder.Snapshot
 	gone     int
 	events   uint64
 }
@@ -73,24 +73,24 @@ func (r *run) outcome() outcome {
 	}
 }
 
-// say adds the results of a run, and returns its rate.
-func (o *outcome) say(out *study.Outcome, c *setup, name string) float64 {
+// addResults adds the results of a run, and returns its rate.
+func (o *outcome) addResults(out *study.Outcome, c *setup, name string) float64 {
 	took := (o.to.At - o.from.At).Seconds()
 	parts, bytes := float64(o.to.Parts-o.from.Parts), float64(o.to.Placed-o.from.Placed)
 	n := float64(c.nodes)
 	rate := parts / n * float64(c.packing) / took
-	out.Say("rate-"+name, study.Q(rate, study.Rate))
+	out.Add("rate-"+name, study.Q(rate, study.Rate))
 	throughput := study.Q(bytes/took, study.Bandwidth)
-	out.Say("throughput-"+name, throughput)
-	out.Say("event-"+name, study.Q(bytes/(parts/n*float64(c.packing)), study.Bytes))
-	out.Say("phases-"+name, study.Q(parts/n/took, study.Rate))
-	out.Say("events-per-phase-"+name, study.Q(rate/(parts/n/took), study.Count))
-	for d, what := range builder.Doings {
+	out.Add("throughput-"+name, throughput)
+	out.Add("event-"+name, study.Q(bytes/(parts/n*float64(c.packing)), study.Bytes))
+	out.Add("phases-"+name, study.Q(parts/n/took, study.Rate))
+	out.Add("events-per-phase-"+name, study.Q(rate/(parts/n/took), study.Count))
+	for d, what := range builder.ActivityNames {
 		spent := (o.to.Spent[d] - o.from.Spent[d]).Seconds()
-		out.Say("share-"+what+"-"+name, study.Share(spent/n/took))
+		out.Add("share-"+what+"-"+name, study.Share(spent/n/took))
 	}
 	if c.slow > 0 {
-		out.Say("discarded-"+name, study.Q(float64(o.gone), study.Count))
+		out.Add("discarded-"+name, study.Q(float64(o.gone), study.Count))
 	}
 	return rate
 }

@@ -8,7 +8,7 @@ import (
 	"ringlet/readoutunit"
 	"ringlet/sim"
 	"ringlet/sim/builder"
-	"ringlet/sim/part"
+	"ringlet/sim/component"
 	"ringlet/sim/study"
 	"ringlet/tagnet"
 )
@@ -91,7 +91,7 @@ func (r *run) config() *builder.Config {
 		Warm:       c.warm,
 		Count:      c.phases,
 		Trace:      r.trace,
-		Port: part.PortConfig{
+		Port: component.PortConfig{
 			PerByte:    c.perByte,
 			Latency:    c.hop,
 			Buffer:     int64(c.buffer),
@@ -101,7 +101,7 @@ func (r *run) config() *builder.Config {
 }
 
 // Size is drawn when the MEP is read.
-func (r *run) Size(ru int, _ uint64) int { return r.c.part(ru, r.nodes[ru].draw) }
+func (r *run) Size(ru int, _ uint64) int { return r.c.partSize(ru, r.nodes[ru].draw) }
 
 // Prepare is software, and the jitter of an operating system.
 func (r *run) Prepare(ru int) sim.Time {
@@ -111,11 +111,11 @@ func (r *run) Prepare(ru int) sim.Time {
 // Send is the card's, which takes no processor.
 func (r *run) Send(int, int, int) sim.Time { return r.s.Now() }
 
-// Take is the card's, too.
-func (r *run) Take(int, int, int, bool) sim.Time { return r.s.Now() }
+// Receive is the card's, too.
+func (r *run) Receive(int, int, int, bool) sim.Time { return r.s.Now() }
 
-// Again is nothing: the network loses nothing.
-func (r *run) Again(sim.Time, int, int32) int64 { return 0 }
+// ResentBytes is nothing: the network loses nothing.
+func (r *run) ResentBytes(sim.Time, int, int32) int64 { return 0 }
 
 // Message takes the processor for those of barriers, one after the other.
 func (r *run) Message(host int, of builder.Message) sim.Time {
@@ -144,7 +144,7 @@ func (r *run) Built(bu int, f tagnet.Feedback) {
 		r.Feedback(bu, f)
 	default:
 		if n.kept = append(n.kept, f); len(n.kept) == 1 {
-			r.s.After(c.consume, (*consumed)(r), int64(bu), 0)
+			r.s.ScheduleAfter(c.consume, (*consumed)(r), int64(bu), 0)
 		}
 	}
 }
@@ -157,6 +157,6 @@ func (e *consumed) Handle(bu, _ int64) {
 	n := &r.nodes[bu]
 	r.Feedback(int(bu), n.kept[0])
 	if n.kept = n.kept[1:]; len(n.kept) > 0 {
-		r.s.After(r.c.consume, e, bu, 0)
+		r.s.ScheduleAfter(r.c.consume, e, bu, 0)
 	}
 }

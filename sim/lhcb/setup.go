@@ -57,8 +57,8 @@ const (
 	tagring = "tagring"
 )
 
-// under sets what a word of a study stands for.
-func (c *setup) under(word string) {
+// applyWord sets what a word of a study stands for.
+func (c *setup) applyWord(word string) {
 	c.discipline = shift
 	switch word {
 	case pull, free, tagring:
@@ -120,8 +120,8 @@ func (c *setup) wire(data int) int32 {
 	return int32(data + (data+c.mtu-1)/c.mtu*c.header)
 }
 
-// part draws the size of what a node sends of a MEP.
-func (c *setup) part(node int, r *sim.Stream) int {
+// partSize draws the size of what a node sends of a MEP.
+func (c *setup) partSize(node int, r *sim.Stream) int {
 	group := c.groups[node*len(c.groups)/c.nodes]
 	size := 0
 	for range c.streams {

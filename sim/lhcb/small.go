@@ -35,7 +35,7 @@ var barrierTime = study.Model{
 			for i, n := range nodes {
 				c.nodes = n
 				c.barrier, _ = barrier.ParseKind(name)
-				w, err := meet(ctx, &c, env)
+				w, err := runBarrier(ctx, &c, env)
 				if err != nil {
 					return out, err
 				}
@@ -44,11 +44,11 @@ var barrierTime = study.Model{
 					first = last
 				}
 				out.Events += w.s.Executed()
-				out.Say(fmt.Sprintf("time-%s-%d", name, n), study.Q(last.Seconds(), study.Time))
-				out.Say(fmt.Sprintf("messages-%s-%d", name, n), study.Q(float64(w.Messages), study.Count))
+				out.Add(fmt.Sprintf("time-%s-%d", name, n), study.Q(last.Seconds(), study.Time))
+				out.Add(fmt.Sprintf("messages-%s-%d", name, n), study.Q(float64(w.Messages), study.Count))
 				curve.Points = append(curve.Points, [2]float64{float64(n), last.Micros()})
 			}
-			out.Say("growth-"+name, study.Q(float64(last)/float64(first), study.Count))
+			out.Add("growth-"+name, study.Q(float64(last)/float64(first), study.Count))
 			plot.Curves = append(plot.Curves, curve)
 		}
 		out.Plots = []study.Plot{plot}
@@ -56,11 +56,11 @@ var barrierTime = study.Model{
 	},
 }
 
-// meet has all nodes enter a barrier at time 0. The run ends when all have left it.
-func meet(ctx context.Context, c *setup, env study.Env) (*run, error) {
+// runBarrier has all nodes enter a barrier at time 0. The run ends when all have left it.
+func runBarrier(ctx context.Context, c *setup, env study.Env) (*run, error) {
 	r := newRun(c, env)
 	var err error
-	r.World, err = builder.Meet(ctx, r.s, r.config(), r, env.Limits(0))
+	r.World, err = builder.RunBarrier(ctx, r.s, r.config(), r, env.Limits(0))
 	return r, err
 }
 
@@ -82,9 +82,9 @@ var treeLinks = study.Model{
 			n := leaves[i] * perLeaf[i]
 			of := fmt.Sprintf("-%d", n)
 			link, spine := shared(n, perLeaf[i], spines[i], links[i])
-			out.Say("ports"+of, study.Q(float64(n), study.Count))
-			out.Say("most-flows-on-a-link"+of, study.Q(float64(link), study.Count))
-			out.Say("most-flows-of-a-leaf-through-a-spine"+of, study.Q(float64(spine), study.Count))
+			out.Add("ports"+of, study.Q(float64(n), study.Count))
+			out.Add("most-flows-on-a-link"+of, study.Q(float64(link), study.Count))
+			out.Add("most-flows-of-a-leaf-through-a-spine"+of, study.Q(float64(spine), study.Count))
 		}
 		return out, nil
 	},

@@ -9,7 +9,7 @@ import (
 	"ringlet/transport/link"
 )
 
-// Models are those of this room.
+// Models are those of this package.
 func Models() []study.Model { return []study.Model{loss} }
 
 // loss asks what losses cost a link.
@@ -46,13 +46,13 @@ var loss = study.Model{
 				return out, err
 			}
 			at := fmt.Sprintf("-%g%%", share*100)
-			out.Say("goodput"+at, study.Q(r.goodput, study.Bandwidth))
-			out.Say("goodput-of-rate"+at, study.Share(r.goodput/rate))
-			out.Say("sent-again"+at, study.Share(r.again))
-			out.Say("lost"+at, study.Share(r.lost))
+			out.Add("goodput"+at, study.Q(r.goodput, study.Bandwidth))
+			out.Add("goodput-of-rate"+at, study.Share(r.goodput/rate))
+			out.Add("sent-again"+at, study.Share(r.resent))
+			out.Add("lost"+at, study.Share(r.lost))
 			out.Events += r.events
 			curve.Points = append(curve.Points, [2]float64{share * 100, r.goodput / 1e6})
-			if !r.whole {
+			if !r.complete {
 				out.Notes = append(out.Notes,
 					fmt.Sprintf("interrupted with %g %% lost: its results are of what was written until then", share*100))
 				break
@@ -76,9 +76,9 @@ type config struct {
 
 // result of a run.
 type result struct {
-	goodput, again, lost float64
-	events               uint64
-	whole                bool
+	goodput, resent, lost float64
+	events                uint64
+	complete              bool
 }
 
 // run writes with a share of all datagrams lost, in both directions.
@@ -98,8 +98,8 @@ func (c *config) run(ctx context.Context, share float64, env study.Env) (result,
 	}
 	w := &writer{c: c, p: p, data: make([]byte, c.size)}
 	p.after = w.after
-	w.ask()
-	p.stir()
+	w.issueWrites()
+	p.scheduleTurn()
 	limits := env.Limits(0)
 	s.Run(ctx, limits)
 	if p.problem != nil {
@@ -107,11 +107,11 @@ func (c *config) run(ctx context.Context, share float64, env study.Env) (result,
 	}
 	sent, got := p.ends[0].core.Stats(), p.ends[1].core.Stats()
 	return result{
-		goodput: float64(got.BytesPlaced) / s.Now().Seconds(),
-		again:   float64(sent.ChunksResent) / float64(max(1, sent.ChunksSent)),
-		lost:    float64(p.paths[0].lost+p.paths[1].lost) / float64(max(1, p.paths[0].sent+p.paths[1].sent)),
-		events:  s.Executed(),
-		whole:   w.done == c.writes,
+		goodput:  float64(got.BytesPlaced) / s.Now().Seconds(),
+		resent:   float64(sent.ChunksResent) / float64(max(1, sent.ChunksSent)),
+		lost:     float64(p.paths[0].lost+p.paths[1].lost) / float64(max(1, p.paths[0].sent+p.paths[1].sent)),
+		events:   s.Executed(),
+		complete: w.done == c.writes,
 	}, nil
 }
 
@@ -130,26 +130,26 @@ func (c *config) paths(s *sim.Sim, share float64) (paths [2]path) {
 
 // writer is the program at end 0, which writes blocks one behind the other until all are written.
 type writer struct {
-	c           *config
-	p           *pair
-	data        []byte
-	asked, done int
+	c            *config
+	p            *pair
+	data         []byte
+	issued, done int
 }
 
-// ask gives the link as many writes as there are windows for.
-func (w *writer) ask() {
+// issueWrites gives the link as many writes as there are windows for.
+func (w *writer) issueWrites() {
 	windows := window / w.c.size
-	for w.asked < w.c.writes && w.asked-w.done < windows {
+	for w.issued < w.c.writes && w.issued-w.done < windows {
 		ok := w.p.ends[0].core.Write(link.Write{
 			Ref:    w.p.ends[0].ref,
-			Offset: uint32(w.asked % windows * w.c.size),
+			Offset: uint32(w.issued % windows * w.c.size),
 			Data:   w.data,
-			Cookie: uint64(w.asked),
+			Cookie: uint64(w.issued),
 		})
 		if !ok {
 			return
 		}
-		w.asked++
+		w.issued++
 	}
 }
 
@@ -165,6 +165,6 @@ func (w *writer) after(e int, events []link.Event) {
 			}
 		}
 	}
-	w.ask()
-	w.p.stir()
+	w.issueWrites()
+	w.p.scheduleTurn()
 }

@@ -12,8 +12,8 @@ import (
 
 const losses = "../studies/link-loss.yaml"
 
-// ask plays the study.
-func ask(ctx context.Context, t *testing.T) study.Outcome {
+// runLossModel plays the study.
+func runLossModel(ctx context.Context, t *testing.T) study.Outcome {
 	t.Helper()
 	s, err := study.Load(losses)
 	must.OK(t, err)
@@ -28,7 +28,7 @@ func TestLossStudy(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a model has one goroutine: the race detector finds nothing in more of it")
 	}
-	out := ask(t.Context(), t)
+	out := runLossModel(t.Context(), t)
 	of := map[string]float64{}
 	for _, r := range out.Results {
 		of[r.Name] = r.Value
@@ -43,7 +43,7 @@ func TestLossStudy(t *testing.T) {
 		}
 		before = of["goodput-"+at]
 	}
-	again := ask(t.Context(), t)
+	again := runLossModel(t.Context(), t)
 	for i, r := range again.Results {
 		if r != out.Results[i] {
 			t.Errorf("%s is %v, and %v with the same seed", r.Name, out.Results[i], r)
@@ -55,7 +55,7 @@ func TestLossStudy(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	over, end := context.WithCancel(t.Context())
 	end()
-	if out := ask(over, t); len(out.Notes) != 1 || len(out.Plots) != 1 {
+	if out := runLossModel(over, t); len(out.Notes) != 1 || len(out.Plots) != 1 {
 		t.Errorf("%+v", out)
 	}
 }

@@ -88,7 +88,7 @@ type (
 // Handle is of the time that a core has asked for: behind what arrives in the same instant.
 func (a *alarm) Handle(_, _ int64) {
 	a.sleeping = false
-	(*pair)(a).stir()
+	(*pair)(a).scheduleTurn()
 }
 
 // Handle receives a flight at an end.
@@ -100,16 +100,16 @@ func (a *arrival) Handle(number, to int64) {
 		p.s.Stop()
 	}
 	n.got = true
-	p.told(int(to))
+	p.readEvents(int(to))
 	p.unused = append(p.unused, number)
-	p.stir()
+	p.scheduleTurn()
 }
 
-// stir has a turn come in this instant, behind all that arrives in it.
-func (p *pair) stir() {
+// scheduleTurn has a turn come in this instant, behind all that arrives in it.
+func (p *pair) scheduleTurn() {
 	if !p.turning {
 		p.turning = true
-		p.s.After(0, (*turn)(p), 0, 0)
+		p.s.ScheduleAfter(0, (*turn)(p), 0, 0)
 	}
 }
 
@@ -126,14 +126,14 @@ func (t *turn) Handle(_, _ int64) {
 	for e := range p.ends {
 		if d := p.ends[e].core.Deadline(); d != 0 && d <= p.now() {
 			p.ends[e].core.Tick(p.now())
-			p.told(e)
+			p.readEvents(e)
 		}
 	}
 	for e := range p.ends {
 		for size := p.ends[e].core.Next(p.now(), p.buf); size > 0; size = p.ends[e].core.Next(p.now(), p.buf) {
 			p.launch(e, p.buf[:size])
 		}
-		p.told(e)
+		p.readEvents(e)
 	}
 	p.sleep()
 }
@@ -152,12 +152,12 @@ func (p *pair) sleep() {
 		p.sleeping = false
 	}
 	if first != 0 && !p.sleeping {
-		p.wake, p.wakeAt, p.sleeping = p.s.At(at, (*alarm)(p), 0, 0), at, true
+		p.wake, p.wakeAt, p.sleeping = p.s.ScheduleAt(at, (*alarm)(p), 0, 0), at, true
 	}
 }
 
-// told reads what has happened at an end.
-func (p *pair) told(e int) {
+// readEvents reads what has happened at an end.
+func (p *pair) readEvents(e int) {
 	n := &p.ends[e]
 	n.events = n.core.Events(n.events)
 	if p.after != nil && len(n.events) > 0 {
@@ -167,11 +167,11 @@ func (p *pair) told(e int) {
 
 // launch sends a datagram on its way.
 func (p *pair) launch(from int, d []byte) {
-	way := &p.paths[from]
-	way.sent++
-	way.free = max(way.free, p.s.Now()) + sim.Time(len(d))*way.perByte
-	if way.lose != nil && way.lose(d) {
-		way.lost++
+	out := &p.paths[from]
+	out.sent++
+	out.free = max(out.free, p.s.Now()) + sim.Time(len(d))*out.perByte
+	if out.lose != nil && out.lose(d) {
+		out.lost++
 		return
 	}
 	number := int64(len(p.flights))
@@ -181,5 +181,5 @@ func (p *pair) launch(from int, d []byte) {
 		p.flights = append(p.flights, nil)
 	}
 	p.flights[number] = append(p.flights[number][:0], d...)
-	p.s.At(way.free+way.delay, (*arrival)(p), number, int64(1-from))
+	p.s.ScheduleAt(out.free+out.delay, (*arrival)(p), number, int64(1-from))
 }

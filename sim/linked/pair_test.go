@@ -18,20 +18,20 @@ import (
 
 const datagram = 1400
 
-// talk is what both ends ask for, drawn from a seed, and what was lost of each direction's datagrams by their number.
-type talk struct {
+// scenario is what both ends ask for, drawn from a seed, and what was lost of each direction's datagrams by their number.
+type scenario struct {
 	seed  uint64
 	share float64 // lost
 }
 
 // loses says which datagrams of a direction vanish, in their order.
-func (k talk) loses(from int) func([]byte) bool {
+func (k scenario) loses(from int) func([]byte) bool {
 	rng := rand.New(rand.NewPCG(k.seed, uint64(from)))
 	return func([]byte) bool { return rng.Float64() < k.share }
 }
 
-// ask queues writes of all sizes, pieces, and signals, as much as there is room for; the same for the same seed.
-func (k talk) ask(t *testing.T, e int, core *link.Core, ref shmem.Ref, data []byte) (writes int) {
+// queueWrites queues writes of all sizes, pieces, and signals, as much as there is room for; the same for the same seed.
+func (k scenario) queueWrites(t *testing.T, e int, core *link.Core, ref shmem.Ref, data []byte) (writes int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(k.seed, 100+uint64(e)))
 	for at := 0; writes < 60; writes++ {
@@ -68,7 +68,7 @@ func settings() link.Config {
 }
 
 // inSimulator gives the transcript of a talk in the simulator, and what it ended with.
-func (k talk) inSimulator(t *testing.T, data []byte) (said []string, stats [2]link.Stats) {
+func (k scenario) inSimulator(t *testing.T, data []byte) (said []string, stats [2]link.Stats) {
 	t.Helper()
 	s := sim.New(1)
 	var paths [2]path
@@ -82,22 +82,22 @@ func (k talk) inSimulator(t *testing.T, data []byte) (said []string, stats [2]li
 	}
 	p, err := newPair(s, settings(), paths)
 	must.OK(t, err)
-	left := 0
+	outstanding := 0
 	p.after = func(_ int, events []link.Event) {
 		for i := range events {
 			if events[i].Kind == link.Completed {
-				left--
+				outstanding--
 			}
 		}
 	}
 	for e := range p.ends {
-		left += k.ask(t, e, p.ends[e].core, p.ends[e].ref, data)
+		outstanding += k.queueWrites(t, e, p.ends[e].core, p.ends[e].ref, data)
 	}
-	p.stir()
+	p.scheduleTurn()
 	s.Run(t.Context(), sim.Limits{Until: sim.Second})
 	must.OK(t, p.problem)
-	if left != 0 {
-		t.Errorf("seed %d, %g lost: %d writes have no outcome", k.seed, k.share, left)
+	if outstanding != 0 {
+		t.Errorf("seed %d, %g lost: %d writes have no outcome", k.seed, k.share, outstanding)
 	}
 	for e := range p.ends {
 		stats[e] = p.ends[e].core.Stats()
@@ -109,7 +109,7 @@ func (k talk) inSimulator(t *testing.T, data []byte) (said []string, stats [2]li
 }
 
 // inSimnet gives the same of the network of the transport's tests.
-func (k talk) inSimnet(t *testing.T, data []byte) (said []string, stats [2]link.Stats) {
+func (k scenario) inSimnet(t *testing.T, data []byte) (said []string, stats [2]link.Stats) {
 	t.Helper()
 	var core [2]*link.Core
 	var ref [2]shmem.Ref
@@ -133,7 +133,7 @@ func (k talk) inSimnet(t *testing.T, data []byte) (said []string, stats [2]link.
 	var spare [2][]link.Event
 	p.OnChange = func(e int) { spare[e] = core[e].Events(spare[e]) }
 	for e := range core {
-		k.ask(t, e, core[e], ref[e], data)
+		k.queueWrites(t, e, core[e], ref[e], data)
 	}
 	p.Run(time.Second, func() bool { return false })
 	return said, [2]link.Stats{core[0].Stats(), core[1].Stats()}
@@ -144,7 +144,7 @@ func (k talk) inSimnet(t *testing.T, data []byte) (said []string, stats [2]link.
 func TestSameAsSimnet(t *testing.T) {
 	data := noise()
 	for seed := range uint64(60) {
-		k := talk{seed: seed, share: [...]float64{0, 0.01, 0.05, 0.2}[seed%4]}
+		k := scenario{seed: seed, share: [...]float64{0, 0.01, 0.05, 0.2}[seed%4]}
 		here, countedHere := k.inSimulator(t, data)
 		there, countedThere := k.inSimnet(t, data)
 		if !slices.Equal(here, there) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"ringlet/sim"
-	"ringlet/sim/part"
+	"ringlet/sim/component"
 	"ringlet/sim/study"
 )
 
@@ -40,20 +40,20 @@ var bridgeWrite = study.Model{
 			trace:  env.Trace,
 			track:  env.Trace.Track("one remote write"),
 		}
-		s.At(0, w, 0, 0)
+		s.ScheduleAt(0, w, 0, 0)
 		s.Run(ctx, env.Limits(0))
 		all := int(s.Now() / cycle)
 		out := study.Outcome{Events: s.Executed()}
-		out.Say("cycles", study.Q(float64(all), study.Count))
-		out.Say("latency", study.Q(s.Now().Seconds(), study.Time))
-		out.Say("latency-cpu-to-cpu", study.Q((s.Now()+software).Seconds(), study.Time))
+		out.Add("cycles", study.Q(float64(all), study.Count))
+		out.Add("latency", study.Q(s.Now().Seconds(), study.Time))
+		out.Add("latency-cpu-to-cpu", study.Q((s.Now()+software).Seconds(), study.Time))
 		for i, name := range bridgeStages {
-			out.Say("stage-"+name, study.Q(float64(cycles[i]), study.Count))
+			out.Add("stage-"+name, study.Q(float64(cycles[i]), study.Count))
 		}
 		bridge := cycles[slices.Index(bridgeStages, "A")] + cycles[slices.Index(bridgeStages, "I")]
-		out.Say("bridge-chip", study.Q(float64(bridge), study.Count))
+		out.Add("bridge-chip", study.Q(float64(bridge), study.Count))
 		for i, name := range []string{"without-bridge", "one-fpga-least", "one-fpga-most"} {
-			out.Say(name, study.Q(float64(all-saved[i]), study.Count))
+			out.Add(name, study.Q(float64(all-saved[i]), study.Count))
 		}
 		return out, nil
 	},
@@ -75,7 +75,7 @@ func (w *word) Handle(stage, _ int64) {
 	}
 	d := sim.Time(w.cycles[stage]) * w.cycle
 	w.trace.Span(w.track, strings.Join(strings.Split(bridgeStages[stage], ""), "+"), w.s.Now(), w.s.Now()+d, 0)
-	w.s.After(d, w, stage+1, 0)
+	w.s.ScheduleAfter(d, w, stage+1, 0)
 }
 
 // bridgeStream writes blocks: packets of 64 bytes, one behind the other, through the longest stage of the sender, the
@@ -127,46 +127,46 @@ func (g bridge) sweep(ctx context.Context, sizes []int, env study.Env) study.Out
 		run := g.write(ctx, size, env)
 		out.Events += run.s.Executed()
 		// The sender's clock stops when the last packet has left its host; a ping-pong waits for the data to arrive.
-		w := float64(size) / run.left.Seconds()
+		w := float64(size) / run.lastSent.Seconds()
 		pp := float64(size) / (run.arrived + g.fixed).Seconds()
 		oneWay.Points = append(oneWay.Points, [2]float64{float64(size), w / (1 << 20)})
 		back.Points = append(back.Points, [2]float64{float64(size), pp / (1 << 20)})
 		best, bestPong, last = max(best, w), max(bestPong, pp), w
 		held, flying = max(held, run.most), max(flying, run.mostFlying)
 	}
-	out.Say("most-held", study.Q(float64(held), study.Count))
-	out.Say("most-in-flight", study.Q(float64(flying), study.Count))
+	out.Add("most-held", study.Q(float64(held), study.Count))
+	out.Add("most-in-flight", study.Q(float64(flying), study.Count))
 	plot.Curves = []study.Curve{oneWay, back}
 	out.Plots = []study.Plot{plot}
-	out.Say("bound", study.Q(float64(g.packet)/(max(g.sender, g.receiver)*g.cycle.Seconds()), study.Bandwidth))
-	out.Say("best-write-only", study.Q(best, study.Bandwidth))
-	out.Say("best-ping-pong", study.Q(bestPong, study.Bandwidth))
-	out.Say("endless-write-only", study.Q(last, study.Bandwidth))
+	out.Add("bound", study.Q(float64(g.packet)/(max(g.sender, g.receiver)*g.cycle.Seconds()), study.Bandwidth))
+	out.Add("best-write-only", study.Q(best, study.Bandwidth))
+	out.Add("best-ping-pong", study.Q(bestPong, study.Bandwidth))
+	out.Add("endless-write-only", study.Q(last, study.Bandwidth))
 	return out
 }
 
 // stream is one block on its way.
 type stream struct {
-	s             *sim.Sim
-	g             bridge
-	left, arrived sim.Time // when the last packet left the sending host, and was in the memory of the other
-	toSend        int      // packets
-	flying        int      // sent, and not in a buffer of the receiver
-	held          int      // in buffers of the receiver
-	sending       bool
-	most          int
-	mostFlying    int
-	took          sim.Histogram         // of a packet, from the sender's buffer into memory
-	begun         *part.Queue[sim.Time] // of the packets that are under way, in order
+	s                 *sim.Sim
+	g                 bridge
+	lastSent, arrived sim.Time // when the last packet left the sending host, and was in the memory of the other
+	toSend            int      // packets
+	flying            int      // sent, and not in a buffer of the receiver
+	held              int      // in buffers of the receiver
+	sending           bool
+	most              int
+	mostFlying        int
+	took              sim.Histogram              // of a packet, from the sender's buffer into memory
+	begun             *component.Queue[sim.Time] // of the packets that are under way, in order
 
 	trace   *sim.Trace // where a trace is wanted
 	out, in sim.Track
 }
 
 type (
-	sent   stream // the sender's longest stage has done with a packet
-	landed stream // a packet is in a buffer of the receiver
-	placed stream // the receiver's longest stage has done with a packet
+	packetSent     stream // the sender's longest stage has done with a packet
+	packetBuffered stream // a packet is in a buffer of the receiver
+	packetPlaced   stream // the receiver's longest stage has done with a packet
 )
 
 func (g bridge) write(ctx context.Context, size int, env study.Env) *stream {
@@ -175,7 +175,7 @@ func (g bridge) write(ctx context.Context, size int, env study.Env) *stream {
 		g:      g,
 		toSend: (size + g.packet - 1) / g.packet,
 	}
-	r.begun = part.NewQueue[sim.Time](r.s, 0)
+	r.begun = component.NewQueue[sim.Time](r.s, 0)
 	if r.s.Observed() {
 		r.observe(fmt.Sprintf(", block of %d B", size))
 	}
@@ -194,13 +194,13 @@ func (r *stream) observe(of string) {
 	}
 }
 
-// takes lets a handler do its part when the longest stage of the sender, or of the receiver, has done with a packet.
-func (r *stream) takes(on sim.Track, cycles float64, then sim.Handler) {
+// occupy lets a handler do its part when the longest stage of the sender, or of the receiver, has done with a packet.
+func (r *stream) occupy(on sim.Track, cycles float64, then sim.Handler) {
 	d := r.cycles(cycles)
 	if r.trace != nil {
 		r.trace.Span(on, "packet", r.s.Now(), r.s.Now()+d, 0)
 	}
-	r.s.After(d, then, 0, 0)
+	r.s.ScheduleAfter(d, then, 0, 0)
 }
 
 // cycles is a time of so many.
@@ -217,35 +217,35 @@ func (r *stream) send() {
 	r.begun.Put(r.s.Now())
 	r.flying++
 	r.mostFlying = max(r.mostFlying, r.flying)
-	r.takes(r.out, r.g.sender, (*sent)(r))
+	r.occupy(r.out, r.g.sender, (*packetSent)(r))
 }
 
-func (r *sent) Handle(_, _ int64) {
+func (r *packetSent) Handle(_, _ int64) {
 	m := (*stream)(r)
 	m.sending = false
 	if m.toSend == 0 {
-		m.left = m.s.Now()
+		m.lastSent = m.s.Now()
 	}
-	m.s.After(m.g.latency*m.g.cycle-m.cycles(m.g.sender), (*landed)(r), 0, 0)
+	m.s.ScheduleAfter(m.g.latency*m.g.cycle-m.cycles(m.g.sender), (*packetBuffered)(r), 0, 0)
 	m.send()
 }
 
-func (r *landed) Handle(_, _ int64) {
+func (r *packetBuffered) Handle(_, _ int64) {
 	m := (*stream)(r)
 	m.flying--
 	if m.held++; m.held == 1 {
-		m.takes(m.in, m.g.receiver, (*placed)(r))
+		m.occupy(m.in, m.g.receiver, (*packetPlaced)(r))
 	}
 	m.most = max(m.most, m.held)
 	m.send()
 }
 
-func (r *placed) Handle(_, _ int64) {
+func (r *packetPlaced) Handle(_, _ int64) {
 	m := (*stream)(r)
 	m.arrived = m.s.Now()
 	m.took.Add(int64(m.arrived - m.begun.Get()))
 	if m.held--; m.held > 0 {
-		m.takes(m.in, m.g.receiver, r)
+		m.occupy(m.in, m.g.receiver, r)
 	}
 	m.send()
 }

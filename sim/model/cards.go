@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"ringlet/sim"
-	"ringlet/sim/part"
+	"ringlet/sim/component"
 	"ringlet/sim/study"
 )
 
@@ -36,13 +36,13 @@ var twoCards = study.Model{
 				w.s.Run(ctx, env.Limits(length))
 				out.Events += w.s.Executed()
 				rate := w.rate()
-				out.Say(fmt.Sprintf("%s-%d", d.name, size), study.Q(rate, study.Bandwidth))
-				out.Say(fmt.Sprintf("%s-fullest-%d", d.name, size), study.Q(float64(w.fullest()*wordBytes), study.Bytes))
+				out.Add(fmt.Sprintf("%s-%d", d.name, size), study.Q(rate, study.Bandwidth))
+				out.Add(fmt.Sprintf("%s-fullest-%d", d.name, size), study.Q(float64(w.fullest()*wordBytes), study.Bytes))
 				d.curve.Points = append(d.curve.Points, [2]float64{float64(size), rate / (1 << 20)})
 			}
 		}
-		out.Say("links", study.Q(wordBytes/c.word.Seconds(), study.Bandwidth))
-		out.Say("bus", study.Q(wordBytes/c.clock.Seconds(), study.Bandwidth))
+		out.Add("links", study.Q(wordBytes/c.word.Seconds(), study.Bandwidth))
+		out.Add("bus", study.Q(wordBytes/c.clock.Seconds(), study.Bandwidth))
 		out.Plots = []study.Plot{{
 			Name:   "throughput",
 			X:      "request (B)",
@@ -114,22 +114,22 @@ type wire struct {
 type card struct {
 	w    *wire
 	peer *card
-	bus  *part.Bus
+	bus  *component.Bus
 
 	// outgoing
-	asked   int // requests that the host has made, and the engine has not begun
-	reading int // words of the request under way that are not in the FIFO
-	out     int // words in the FIFO
-	ready   int // packets that are whole in the FIFO
-	left    int // words of the packet on the link that have not left
-	busy    bool
-	room    int // words of the other card's FIFO, as far as this one knows
+	requested int // requests that the host has made, and the engine has not begun
+	reading   int // words of the request under way that are not in the FIFO
+	out       int // words in the FIFO
+	ready     int // packets that are whole in the FIFO
+	remaining int // words of the packet on the link that have not left
+	busy      bool
+	credit    int // words of the other card's FIFO, as far as this one knows
 
 	// incoming
-	packets  []incoming
-	in, most int // words in the FIFO
-	owed     int // words that went to the host, for which no credit is under way
-	credits  int // that wait for the link
+	packets       []incoming
+	inWords, most int // words in the FIFO
+	owed          int // words that went to the host, for which no credit is under way
+	credits       int // that wait for the link
 }
 
 // incoming is a packet that comes in, or waits for the bus.
@@ -143,10 +143,10 @@ func (w *wire) observe(of string) {
 	if w.s.Observed() {
 		w.s.Show("from one request in memory to the next"+of, &w.gaps)
 		w.s.Watch("words in the receivers' FIFOs"+of, sim.Microsecond, func() int64 {
-			return int64(w.ends[0].in + w.ends[1].in)
+			return int64(w.ends[0].inWords + w.ends[1].inWords)
 		})
 		for i, n := range w.ends {
-			n.bus.Trace(fmt.Sprintf("bus of card %d", i), func(c part.Client) string {
+			n.bus.Trace(fmt.Sprintf("bus of card %d", i), func(c component.Client) string {
 				if _, ok := c.(*fetching); ok {
 					return "fetched"
 				}
@@ -164,13 +164,13 @@ func (c cards) connect(s *sim.Sim, words int, turns bool) *wire {
 		turns: turns,
 	}
 	for i := range w.ends {
-		n := &card{w: w, bus: part.NewBus(w.s, 0), room: c.fifo}
+		n := &card{w: w, bus: component.NewBus(w.s, 0), credit: c.fifo}
 		n.bus.Attach((*fetching)(n))
 		n.bus.Attach((*delivering)(n))
 		w.ends[i] = n
 	}
 	w.ends[0].peer, w.ends[1].peer = w.ends[1], w.ends[0]
-	w.ends[0].ask()
+	w.ends[0].makeRequest()
 	return w
 }
 
@@ -185,9 +185,9 @@ func (w *wire) rate() float64 {
 // fullest is the most words that the FIFO of a receiver held.
 func (w *wire) fullest() int { return max(w.ends[0].most, w.ends[1].most) }
 
-// ask has the host make a request. One way, it always has one more.
-func (n *card) ask() {
-	n.asked++
+// makeRequest has the host make a request. One way, it always has one more.
+func (n *card) makeRequest() {
+	n.requested++
 	n.bus.Kick()
 }
 
@@ -196,7 +196,7 @@ type fetching card
 
 // Offer is the next word, if the FIFO has room for it.
 func (e *fetching) Offer() (sim.Time, bool) {
-	return e.w.clock, (e.reading > 0 || e.asked > 0) && e.out < e.w.fifo
+	return e.w.clock, (e.reading > 0 || e.requested > 0) && e.out < e.w.fifo
 }
 
 // Begin takes the request, and the room.
@@ -204,7 +204,7 @@ func (e *fetching) Begin() {
 	if e.reading == 0 {
 		e.reading = e.w.words
 		if e.w.turns {
-			e.asked--
+			e.requested--
 		}
 	}
 	e.out++
@@ -226,25 +226,25 @@ func (n *card) send() {
 	case n.credits > 0:
 		n.busy = true
 		n.credits--
-		w.s.After(w.credit, (*creditLeft)(n), 0, 0)
-	case n.ready > 0 && n.room >= w.words:
+		w.s.ScheduleAfter(w.credit, (*creditSent)(n), 0, 0)
+	case n.ready > 0 && n.credit >= w.words:
 		n.busy = true
 		n.ready--
-		n.room -= w.words
-		n.left = w.words
-		w.s.After(w.around+w.word, (*wordLeft)(n), 0, 0)
+		n.credit -= w.words
+		n.remaining = w.words
+		w.s.ScheduleAfter(w.around+w.word, (*wordSent)(n), 0, 0)
 	}
 }
 
-type wordLeft card
+type wordSent card
 
 // Handle: a word has left the FIFO.
-func (e *wordLeft) Handle(int64, int64) {
+func (e *wordSent) Handle(int64, int64) {
 	n, w := (*card)(e), e.w
 	n.out--
-	w.s.After(w.flight, (*wordCame)(n.peer), 0, 0)
-	if n.left--; n.left > 0 {
-		w.s.After(w.word, e, 0, 0)
+	w.s.ScheduleAfter(w.flight, (*wordArrived)(n.peer), 0, 0)
+	if n.remaining--; n.remaining > 0 {
+		w.s.ScheduleAfter(w.word, e, 0, 0)
 	} else {
 		n.busy = false
 		n.send()
@@ -252,28 +252,28 @@ func (e *wordLeft) Handle(int64, int64) {
 	n.bus.Kick()
 }
 
-type wordCame card
+type wordArrived card
 
 // Handle: a word is in the FIFO of the receiver, which tells its bus side when enough of the packet is there.
-func (e *wordCame) Handle(int64, int64) {
+func (e *wordArrived) Handle(int64, int64) {
 	n, w := (*card)(e), e.w
 	if i := len(n.packets); i == 0 || n.packets[i-1].there == w.words {
 		n.packets = append(n.packets, incoming{})
 	}
 	p := &n.packets[len(n.packets)-1]
 	p.there++
-	n.in++
-	n.most = max(n.most, n.in)
+	n.inWords++
+	n.most = max(n.most, n.inWords)
 	if enough := (w.words + w.begin - 1) / w.begin; p.there == enough {
-		w.s.After(w.toBus, (*opened)(n), 0, 0)
+		w.s.ScheduleAfter(w.toBus, (*packetAnnounced)(n), 0, 0)
 	}
 	n.bus.Kick()
 }
 
-type opened card
+type packetAnnounced card
 
 // Handle: the bus side knows of one more packet.
-func (e *opened) Handle(int64, int64) {
+func (e *packetAnnounced) Handle(int64, int64) {
 	for i := range e.packets {
 		if !e.packets[i].open {
 			e.packets[i].open = true
@@ -299,7 +299,7 @@ func (e *delivering) End() {
 	n, w := (*card)(e), e.w
 	p := &n.packets[0]
 	p.written++
-	n.in--
+	n.inWords--
 	n.owed++
 	n.credits += n.owed / w.unit
 	n.owed %= w.unit
@@ -315,29 +315,29 @@ func (e *delivering) End() {
 	}
 	w.last = w.s.Now()
 	if w.turns {
-		w.s.After(w.polling, (*answers)(n), 0, 0)
+		w.s.ScheduleAfter(w.polling, (*answerDue)(n), 0, 0)
 	}
 }
 
-type answers card
+type answerDue card
 
 // Handle: the host has seen the data, and sends as much back.
-func (e *answers) Handle(int64, int64) { (*card)(e).ask() }
+func (e *answerDue) Handle(int64, int64) { (*card)(e).makeRequest() }
 
-type creditLeft card
+type creditSent card
 
 // Handle: a credit is on its way.
-func (e *creditLeft) Handle(int64, int64) {
+func (e *creditSent) Handle(int64, int64) {
 	n := (*card)(e)
 	n.busy = false
-	n.w.s.After(n.w.flight, (*creditCame)(n.peer), 0, 0)
+	n.w.s.ScheduleAfter(n.w.flight, (*creditArrived)(n.peer), 0, 0)
 	n.send()
 }
 
-type creditCame card
+type creditArrived card
 
 // Handle: the other card has room again.
-func (e *creditCame) Handle(int64, int64) {
-	e.room += e.w.unit
+func (e *creditArrived) Handle(int64, int64) {
+	e.credit += e.w.unit
 	(*card)(e).send()
 }

@@ -24,9 +24,9 @@ func direct() cards {
 	}
 }
 
-// way is the time of one request of so many words, alone, added up by hand: it is read, then it leaves word by word,
+// oneWayTime is the time of one request of so many words, alone, added up by hand: it is read, then it leaves word by word,
 // and is written word by word from the time at which a quarter of it has come.
-func (c *cards) way(words int) sim.Time {
+func (c *cards) oneWayTime(words int) sim.Time {
 	sent := sim.Time(words)*c.clock + c.around
 	came := func(i int) sim.Time { return sent + sim.Time(i)*c.word + c.flight }
 	at := came((words+c.begin-1)/c.begin) + c.toBus
@@ -45,7 +45,7 @@ func TestPingPong(t *testing.T) {
 		words := rapid.IntRange(1, 512).Draw(t, "words")
 		w := c.connect(sim.New(1), words, true)
 		w.s.Run(t.Context(), sim.Limits{Until: 200 * sim.Microsecond})
-		turn, took := c.way(words), w.last-w.first
+		turn, took := c.oneWayTime(words), w.last-w.first
 		least := sim.Time(w.placed-1) * (turn + c.polling)
 		credits := sim.Time(int(w.placed)*words/c.unit+1) * c.credit
 		if w.first != turn || took < least || took > least+credits {
@@ -80,10 +80,10 @@ func TestCredits(t *testing.T) {
 		w := c.connect(sim.New(1), words, false)
 		w.s.Run(t.Context(), sim.Limits{Until: 200 * sim.Microsecond})
 		from, to := w.ends[0], w.ends[1]
-		if to.in < 0 || w.fullest() > c.fifo || from.out < 0 || from.out > c.fifo || from.room < 0 {
-			t.Fatalf("%d words in a FIFO of %d: out %d, in %d, room %d", w.fullest(), c.fifo, from.out, to.in, from.room)
+		if to.inWords < 0 || w.fullest() > c.fifo || from.out < 0 || from.out > c.fifo || from.credit < 0 {
+			t.Fatalf("%d words in a FIFO of %d: out %d, in %d, credit %d", w.fullest(), c.fifo, from.out, to.inWords, from.credit)
 		}
-		alone := c.way(words) + 2*c.flight + c.credit*sim.Time(words) // one after the other, and the credits' way
+		alone := c.oneWayTime(words) + 2*c.flight + c.credit*sim.Time(words) // one after the other, and the credits' way
 		if least := uint64(200 * sim.Microsecond / (alone + c.toBus)); w.placed+2 < least {
 			t.Fatalf("%d requests, one after the other they would be %d", w.placed, least)
 		}

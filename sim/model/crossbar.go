@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"ringlet/sim"
-	"ringlet/sim/part"
+	"ringlet/sim/component"
 	"ringlet/sim/study"
 )
 
@@ -14,7 +14,7 @@ var crossbar = study.Model{
 	Help: "Flows through the buffered crossbar of NIC-crossbar: one way, to itself, several to one.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
 		word := p.Time("cycle")
-		cfg := part.CrossbarConfig{
+		cfg := component.CrossbarConfig{
 			Ports:      p.Int("ports", 2, 64),
 			Buffer:     int32(p.Size("cross-point", 64, 1<<20)),
 			PerByte:    word / 4,
@@ -41,16 +41,16 @@ var crossbar = study.Model{
 
 // sender keeps a port busy: as many packets as its host has ready, to one output or to each in turn.
 type sender struct {
-	x     *part.Crossbar
-	from  int32
-	to    []int32
-	turn  int
-	size  int32
-	sent  uint64
-	taken uint64
-	first sim.Time // from the first packet's begin to its last byte out
-	took  *sim.Histogram
-	s     *sim.Sim
+	x        *component.Crossbar
+	from     int32
+	to       []int32
+	turn     int
+	size     int32
+	sent     uint64
+	received uint64
+	first    sim.Time // from the first packet's begin to its last byte out
+	took     *sim.Histogram
+	s        *sim.Sim
 }
 
 // hostReady is how many packets a host has ready: more than a cross-point holds.
@@ -58,7 +58,7 @@ const hostReady = 12
 
 func (f *sender) send() {
 	f.sent++
-	f.x.Take(&part.Packet{
+	f.x.Receive(&component.Packet{
 		Src:  f.from,
 		Dst:  f.to[f.turn],
 		Size: f.size,
@@ -68,17 +68,17 @@ func (f *sender) send() {
 	f.turn = (f.turn + 1) % len(f.to)
 }
 
-// Take is the output's end of the packet.
-func (f *sender) Take(p *part.Packet) {
+// Receive is the output's end of the packet.
+func (f *sender) Receive(p *component.Packet) {
 	f.took.Add(int64(f.s.Now() - p.Born))
-	if f.taken++; f.taken == 1 {
+	if f.received++; f.received == 1 {
 		f.first = f.s.Now()
 	}
 	f.send()
 }
 
 // senders are those of a pattern.
-func senders(s *sim.Sim, x *part.Crossbar, pattern string, size int32) []*sender {
+func senders(s *sim.Sim, x *component.Crossbar, pattern string, size int32) []*sender {
 	var all []*sender
 	took := &sim.Histogram{}
 	s.Show("from the host's queue until a packet has left the switch", took)
@@ -109,10 +109,10 @@ func senders(s *sim.Sim, x *part.Crossbar, pattern string, size int32) []*sender
 	return all
 }
 
-func playCrossbar(ctx context.Context, cfg part.CrossbarConfig, pattern string, size, payload int32, length sim.Time,
+func playCrossbar(ctx context.Context, cfg component.CrossbarConfig, pattern string, size, payload int32, length sim.Time,
 	env study.Env) study.Outcome {
 	s := env.Sim()
-	x := part.NewCrossbar(s, cfg)
+	x := component.NewCrossbar(s, cfg)
 	all := senders(s, x, pattern, size)
 	for range hostReady {
 		for _, f := range all {
@@ -126,25 +126,25 @@ func playCrossbar(ctx context.Context, cfg part.CrossbarConfig, pattern string, 
 	var peak int64
 	lost := -float64(len(all) * hostReady) // those are on their way
 	for i, f := range all {
-		rate := sim.PerSecond(f.taken*uint64(payload), s.Now())
+		rate := sim.PerSecond(f.received*uint64(payload), s.Now())
 		if sum += rate; i == 0 || rate < least {
 			least = rate
 		}
 		most = max(most, rate)
 		waited += x.Waited(int(f.from))
-		lost += float64(f.sent - f.taken)
+		lost += float64(f.sent - f.received)
 		for _, to := range f.to {
 			peak = max(peak, x.Peak(int(f.from), int(to)))
 		}
 	}
-	out.Say("throughput", study.Q(sum, study.Bandwidth))
-	out.Say("least-of-a-sender", study.Q(least, study.Bandwidth))
-	out.Say("most-of-a-sender", study.Q(most, study.Bandwidth))
-	out.Say("waited-for-credits", study.Q(waited.Seconds(), study.Time))
-	out.Say("fullest-cross-point", study.Q(float64(peak), study.Bytes))
-	out.Say("lost", study.Q(lost, study.Count))
+	out.Add("throughput", study.Q(sum, study.Bandwidth))
+	out.Add("least-of-a-sender", study.Q(least, study.Bandwidth))
+	out.Add("most-of-a-sender", study.Q(most, study.Bandwidth))
+	out.Add("waited-for-credits", study.Q(waited.Seconds(), study.Time))
+	out.Add("fullest-cross-point", study.Q(float64(peak), study.Bytes))
+	out.Add("lost", study.Q(lost, study.Count))
 	wire := sim.Time(cfg.Start+size) * cfg.PerByte
-	out.Say("through-in-cycles", study.Q(float64((all[0].first-wire)/(cfg.PerByte*4)), study.Count))
+	out.Add("through-in-cycles", study.Q(float64((all[0].first-wire)/(cfg.PerByte*4)), study.Count))
 	return out
 }
 
@@ -167,14 +167,14 @@ var roundTrip = study.Model{
 		var step sim.Func
 		step = func(i, _ int64) {
 			if i < int64(len(stages)) {
-				s.After(stages[i], step, i+1, 0)
+				s.ScheduleAfter(stages[i], step, i+1, 0)
 			}
 		}
-		s.At(0, step, 0, 0)
+		s.ScheduleAt(0, step, 0, 0)
 		s.Run(ctx, env.Limits(0))
 		out := study.Outcome{Events: s.Executed()}
-		out.Say("cycles", study.Q(float64(s.Now()/max(word, 1)), study.Count))
-		out.Say("round-trip", study.Q(s.Now().Seconds(), study.Time))
+		out.Add("cycles", study.Q(float64(s.Now()/max(word, 1)), study.Count))
+		out.Add("round-trip", study.Q(s.Now().Seconds(), study.Time))
 		return out, nil
 	},
 }
@@ -206,11 +206,11 @@ var cumulative = study.Model{
 			l.step(lost, damaged)
 		}
 		out := study.Outcome{Events: uint64(l.steps)}
-		out.Say("words-sent", study.Q(float64(l.sent), study.Count))
-		out.Say("words-given", study.Q(float64(words), study.Count))
-		out.Say("most-held", study.Q(float64(l.most), study.Count))
-		out.Say("buffer", study.Q(float64(buffer), study.Count))
-		out.Say("credits-lost", study.Q(float64(l.lost), study.Count))
+		out.Add("words-sent", study.Q(float64(l.sent), study.Count))
+		out.Add("words-given", study.Q(float64(words), study.Count))
+		out.Add("most-held", study.Q(float64(l.most), study.Count))
+		out.Add("buffer", study.Q(float64(buffer), study.Count))
+		out.Add("credits-lost", study.Q(float64(l.lost), study.Count))
 		return out, nil
 	},
 }
@@ -222,8 +222,8 @@ const maxStall = 100_000
 type creditLink struct {
 	rng            *sim.Stream
 	buffer, packet int
-	sent, taken    int // words, since power up
-	known          int // of taken, as the sender knows it: the counter's upper bits, unwrapped
+	sent, consumed int // words, since power up
+	ackedConsumed  int // of taken, as the sender knows it: the counter's upper bits, unwrapped
 	held, most     int
 	stalled, steps int
 	lost           int
@@ -233,7 +233,7 @@ type creditLink struct {
 func (l *creditLink) step(lost, damaged float64) {
 	l.steps++
 	l.stalled++
-	if l.sent-l.known+l.packet <= l.buffer {
+	if l.sent-l.ackedConsumed+l.packet <= l.buffer {
 		l.sent += l.packet
 		l.held += l.packet
 		l.most = max(l.most, l.held)
@@ -241,11 +241,11 @@ func (l *creditLink) step(lost, damaged float64) {
 	}
 	n := min(l.held, l.rng.IntN(2*l.packet))
 	l.held -= n
-	l.taken += n
+	l.consumed += n
 	if u := l.rng.Float64(); u < lost+damaged { // a wrong parity is a lost credit (NIC-crossbar §3.3.1)
 		l.lost++
 		return
 	}
-	value := l.taken >> dropped & (1<<(counterBits-dropped) - 1)
-	l.known += (value<<dropped - l.known) & (1<<counterBits - 1)
+	value := l.consumed >> dropped & (1<<(counterBits-dropped) - 1)
+	l.ackedConsumed += (value<<dropped - l.ackedConsumed) & (1<<counterBits - 1)
 }

@@ -85,7 +85,7 @@ func (c *Calibration) readCarriers(name string, in io.Reader) error {
 	rows := map[string][]reportRow{}
 	for i := range r.Carriers {
 		x := &r.Carriers[i]
-		if c.at(x.Carrier) == nil {
+		if c.carrierCosts(x.Carrier) == nil {
 			return wrong("carriers[%d]: the carrier %q is not known", i, x.Carrier)
 		}
 		for _, v := range []float64{x.Size, x.Goodput.Median, x.Near.Median, x.Far.Median} {
@@ -102,7 +102,7 @@ func (c *Calibration) readCarriers(name string, in io.Reader) error {
 		if len(of) < 2 {
 			return wrong("%s was measured with one size: two or more tell a write from its bytes", name)
 		}
-		*c.at(name) = taken(name, of, cipher)
+		*c.carrierCosts(name) = fitCarrier(name, of, cipher)
 	}
 	machine := strings.TrimSpace(fmt.Sprintf("%s, %d cores", r.Machine.CPU, r.Machine.Cores))
 	c.Origin = strings.TrimPrefix(c.Origin+"; ", "; ") +
@@ -110,11 +110,11 @@ func (c *Calibration) readCarriers(name string, in io.Reader) error {
 	return nil
 }
 
-// taken is what a carrier takes at an end, by writes of several sizes: the mean of both ends' time of a processor,
+// fitCarrier is what a carrier takes at an end, by writes of several sizes: the mean of both ends' time of a processor,
 // least squares of what each size is off as a share. Bytes of datagrams take what the cipher takes, and the rest is the
 // datagrams'; they are nearly of one size, so nothing else tells the two apart. Where a carrier has no datagrams of its
 // own (local), or does not choose them (stream), there are only writes and bytes.
-func taken(name string, rows []reportRow, cipher float64) Carrier {
+func fitCarrier(name string, rows []reportRow, cipher float64) Carrier {
 	var c Carrier
 	datagrams := name != local && name != "stream"
 	var aa, ab, bb, ac, bc float64

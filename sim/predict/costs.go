@@ -18,14 +18,14 @@ import (
 // senders and for the receivers on it, so each figure holds at both ends. The first eight are fitted to whole runs; the
 // carriers are measured alone.
 type Costs struct {
-	Part     float64 // s of a core for a part besides its carrier: its write, its place, its acknowledgement
-	Packet   float64 // s of a core for a packet that goes through a card, besides its carrier
-	Byte     float64 // s of a core for a byte that goes through a card, besides its carrier
-	Message  float64 // s of a core for a message of a barrier
-	Flight   float64 // s that any message takes besides: the waking of a process, and the way through it
-	Idle     float64 // share of a transfer's time by which it takes longer: ports stand idle while a host is busy
-	Others   float64 // time that other programs take of the cores, over the time that is left for these
-	Patience float64 // s that a sender waits before it sends a packet again that is not lost; longer each time
+	Part              float64 // s of a core for a part besides its carrier: its write, its place, its acknowledgement
+	Packet            float64 // s of a core for a packet that goes through a card, besides its carrier
+	Byte              float64 // s of a core for a byte that goes through a card, besides its carrier
+	Message           float64 // s of a core for a message of a barrier
+	Flight            float64 // s that any message takes besides: the waking of a process, and the way through it
+	Idle              float64 // share of a transfer's time by which it takes longer: ports stand idle while a host is busy
+	Others            float64 // time that other programs take of the cores, over the time that is left for these
+	RetransmitTimeout float64 // s that a sender waits before it sends a packet again that is not lost; longer each time
 
 	Carriers [len(carriers)]Carrier
 }
@@ -44,8 +44,8 @@ var carriers = [...]string{"quic", "quic-go", "stream", local}
 // local is the carrier within a host, and what every node has to itself.
 const local = "local"
 
-// at is where the carrier of that name stands.
-func (c *Costs) at(name string) *Carrier {
+// carrierCosts is where the carrier of that name stands.
+func (c *Costs) carrierCosts(name string) *Carrier {
 	for i := range carriers {
 		if carriers[i] == name {
 			return &c.Carriers[i]
@@ -56,7 +56,7 @@ func (c *Costs) at(name string) *Carrier {
 
 // carrier is what one takes; nothing if it was not measured.
 func (c *Costs) carrier(name string) Carrier {
-	if x := c.at(name); x != nil {
+	if x := c.carrierCosts(name); x != nil {
 		return *x
 	}
 	return Carrier{}
@@ -89,14 +89,14 @@ type costsFile struct {
 }
 
 type costsWritten struct {
-	Part     study.Quantity `yaml:"part"`
-	Packet   study.Quantity `yaml:"packet"`
-	Byte     study.Quantity `yaml:"byte"`
-	Message  study.Quantity `yaml:"message"`
-	Flight   study.Quantity `yaml:"flight"`
-	Idle     study.Quantity `yaml:"idle"`
-	Others   study.Quantity `yaml:"others"`
-	Patience study.Quantity `yaml:"patience"`
+	Part              study.Quantity `yaml:"part"`
+	Packet            study.Quantity `yaml:"packet"`
+	Byte              study.Quantity `yaml:"byte"`
+	Message           study.Quantity `yaml:"message"`
+	Flight            study.Quantity `yaml:"flight"`
+	Idle              study.Quantity `yaml:"idle"`
+	Others            study.Quantity `yaml:"others"`
+	RetransmitTimeout study.Quantity `yaml:"patience"`
 }
 
 type carrierWritten struct {
@@ -109,10 +109,10 @@ type carrierWritten struct {
 
 // figure is a key of a calibration.
 type figure struct {
-	key  string
-	q    *study.Quantity
-	of   study.Dimension
-	into *float64
+	key       string
+	q         *study.Quantity
+	dimension study.Dimension
+	into      *float64
 }
 
 func (w *costsWritten) figures(c *Costs) []figure {
@@ -124,7 +124,7 @@ func (w *costsWritten) figures(c *Costs) []figure {
 		{"flight", &w.Flight, study.Time, &c.Flight},
 		{"idle", &w.Idle, study.Count, &c.Idle},
 		{"others", &w.Others, study.Count, &c.Others},
-		{"patience", &w.Patience, study.Time, &c.Patience},
+		{"patience", &w.RetransmitTimeout, study.Time, &c.RetransmitTimeout},
 	}
 }
 
@@ -137,14 +137,14 @@ func (w *carrierWritten) figures(c *Carrier) []figure {
 	}
 }
 
-// take takes figures that stand at a place of the file, each of which must be there.
-func take(d *config.Document, at string, figures []figure) {
+// checkFigures takes figures that stand at a place of the file, each of which must be there.
+func checkFigures(d *config.Document, at string, figures []figure) {
 	for _, x := range figures {
 		switch {
 		case d.Err() != nil:
 		case !d.Contains(at + "." + x.key):
 			d.Add(at, "%s is missing: make the file again with ringlet predict --calibrate", x.key)
-		case x.q.Value != 0 && x.q.Of != x.of || x.q.Value < 0 || x.q.Value > 1e6:
+		case x.q.Value != 0 && x.q.Dimension != x.dimension || x.q.Value < 0 || x.q.Value > 1e6:
 			d.Add(at+"."+x.key, "%v cannot be", *x.q)
 		}
 		*x.into = x.q.Value
@@ -162,17 +162,17 @@ func parseCosts(name string, in io.Reader) (*Calibration, error) {
 	if c.Origin == "" {
 		d.Add("", "origin is missing: say on which machine, and when, the costs were measured")
 	}
-	take(d, "costs", f.Is.figures(&c.Costs))
+	checkFigures(d, "costs", f.Is.figures(&c.Costs))
 	seen := map[string]bool{}
 	for i := range f.Carriers {
 		at, w := fmt.Sprintf("carriers[%d]", i), &f.Carriers[i]
-		into := c.at(w.Name)
+		into := c.carrierCosts(w.Name)
 		if into == nil || seen[w.Name] {
 			d.Add(at, "the carrier %q is not known, or there twice", w.Name)
 			continue
 		}
 		seen[w.Name] = true
-		take(d, at, w.figures(into))
+		checkFigures(d, at, w.figures(into))
 	}
 	return c, d.Err()
 }
@@ -205,8 +205,8 @@ func (c *Calibration) Write(out io.Writer, judged []Judged) error {
 	var w costsWritten
 	fmt.Fprintf(out, "origin: %q\ncosts:\n", c.Origin)
 	for _, x := range w.figures(&c.Costs) {
-		q := study.Q(*x.into, x.of)
-		if x.of == study.Count {
+		q := study.Q(*x.into, x.dimension)
+		if x.dimension == study.Count {
 			q = study.Share(*x.into)
 		}
 		fmt.Fprintf(out, "  %s: %v\n", x.key, q)
@@ -219,7 +219,7 @@ func (c *Calibration) Write(out io.Writer, judged []Judged) error {
 		}
 		fmt.Fprintf(out, "  - name: %s\n", carriers[i])
 		for _, x := range w.figures(&c.Carriers[i]) {
-			fmt.Fprintf(out, "    %s: %v\n", x.key, study.Q(*x.into, x.of))
+			fmt.Fprintf(out, "    %s: %v\n", x.key, study.Q(*x.into, x.dimension))
 		}
 	}
 	return nil

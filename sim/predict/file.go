@@ -186,7 +186,7 @@ func (f *File) check() {
 	within("cluster.hosts", h.Hosts, 0, MostNodes)
 	within("cluster.cores", h.Cores, 1, 1024)
 	of := func(path string, q *study.Quantity, of study.Dimension, least, most float64) {
-		if q != nil && (q.Of != of || q.Value < least || q.Value > most) {
+		if q != nil && (q.Dimension != of || q.Value < least || q.Value > most) {
 			d.Add(path, "%v is not between %v and %v", q, study.Q(least, of), study.Q(most, of))
 		}
 	}

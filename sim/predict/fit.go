@@ -16,19 +16,19 @@ import (
 
 // begin is where a fit begins: orders of magnitude, from which it goes to what was measured.
 var begin = Costs{
-	Part:     300e-6,
-	Packet:   10e-6,
-	Byte:     1e-9,
-	Message:  50e-6,
-	Flight:   100e-6,
-	Idle:     0.02,
-	Others:   0.1,
-	Patience: 20e-3,
+	Part:              300e-6,
+	Packet:            10e-6,
+	Byte:              1e-9,
+	Message:           50e-6,
+	Flight:            100e-6,
+	Idle:              0.02,
+	Others:            0.1,
+	RetransmitTimeout: 20e-3,
 }
 
 // numbers are the costs as a list.
 func (c *Costs) numbers() []*float64 {
-	return []*float64{&c.Part, &c.Packet, &c.Byte, &c.Message, &c.Flight, &c.Idle, &c.Others, &c.Patience}
+	return []*float64{&c.Part, &c.Packet, &c.Byte, &c.Message, &c.Flight, &c.Idle, &c.Others, &c.RetransmitTimeout}
 }
 
 // with are costs whose logarithms are given, with carriers that are not fitted.
@@ -48,7 +48,7 @@ func ratesOf(ctx context.Context, points []Point, costs Costs) ([]float64, error
 		wg.Go(func() {
 			for i := range next {
 				f := &points[i].File
-				p, err := one(ctx, f, f.Setup, costs)
+				p, err := predictOne(ctx, f, f.Setup, costs)
 				if errs[i] = err; err == nil {
 					rates[i] = p.Rate
 				}
@@ -69,7 +69,7 @@ const mostSteps = 12
 // Calibrate fits the costs to the points that are for it, beside carriers that are known: least squares on the
 // logarithm of the rate, by the method of Levenberg and Marquardt over the logarithms of the costs. tell is told of
 // each step, and may be nil.
-func Calibrate(ctx context.Context, points []Point, known *Calibration, tell func(step int, rms float64)) (*Calibration,
+func Calibrate(ctx context.Context, points []Point, known *Calibration, onStep func(step int, rms float64)) (*Calibration,
 	error,
 ) {
 	points = slices.DeleteFunc(slices.Clone(points), func(p Point) bool { return !p.Fit })
@@ -79,18 +79,18 @@ func Calibrate(ctx context.Context, points []Point, known *Calibration, tell fun
 	best, least := Costs{}, math.Inf(1)
 	for i, by := range starts {
 		from := begin
-		from.Patience *= by
+		from.RetransmitTimeout *= by
 		f := fit{ctx: ctx, points: points, known: known.Costs}
 		off := f.descend(from, func(step int, rms float64) {
-			if tell != nil {
-				tell(i*mostSteps+step, rms)
+			if onStep != nil {
+				onStep(i*mostSteps+step, rms)
 			}
 		})
 		if f.err != nil {
 			return nil, f.err
 		}
 		if s := squares(off); s < least {
-			best, least = known.with(f.at), s
+			best, least = known.with(f.point), s
 		}
 	}
 	origin := "rates of ringlet bench sweep"
@@ -121,20 +121,20 @@ func digits(x float64) float64 {
 var starts = []float64{1, 0.25, 4}
 
 // descend goes down from some costs to the least squares near them, and says how far the points are off there.
-func (f *fit) descend(from Costs, tell func(step int, rms float64)) []float64 {
+func (f *fit) descend(from Costs, onStep func(step int, rms float64)) []float64 {
 	for _, x := range from.numbers() {
-		f.at = append(f.at, math.Log(*x))
+		f.point = append(f.point, math.Log(*x))
 	}
-	f.low = slices.Clone(f.at)
-	off := f.off(f.at)
+	f.low = slices.Clone(f.point)
+	off := f.off(f.point)
 	damping := 0.1
 	for step := 1; step <= mostSteps && f.err == nil && damping < 1e3; step++ {
-		tell(step, math.Sqrt(squares(off)/float64(len(off))))
+		onStep(step, math.Sqrt(squares(off)/float64(len(off))))
 		slopes := f.slopes(off)
 		for ; damping < 1e3 && f.err == nil; damping *= 4 {
 			to := f.step(slopes, off, damping)
 			if there := f.off(to); f.err == nil && squares(there) < squares(off)*(1-1e-4) {
-				f.at, off = to, there
+				f.point, off = to, there
 				damping /= 10
 				break
 			}
@@ -147,7 +147,7 @@ type fit struct {
 	ctx    context.Context
 	points []Point
 	known  Costs     // its carriers are
-	at     []float64 // logarithms of the costs
+	point  []float64 // logarithms of the costs
 	low    []float64 // where it began
 	err    error
 }
@@ -186,9 +186,9 @@ const difference = 0.2
 
 // slopes is how much each point changes with each logarithm.
 func (f *fit) slopes(off []float64) [][]float64 {
-	all := make([][]float64, len(f.at))
-	for k := range f.at {
-		to := slices.Clone(f.at)
+	all := make([][]float64, len(f.point))
+	for k := range f.point {
+		to := slices.Clone(f.point)
 		to[k] += difference
 		all[k] = f.off(to)
 		for i := range all[k] {
@@ -203,7 +203,7 @@ const widest = 1000
 
 // step solves the damped normal equations. A cost that no point depends on stays.
 func (f *fit) step(slopes [][]float64, off []float64, damping float64) []float64 {
-	n := len(f.at)
+	n := len(f.point)
 	m := make([][]float64, n)
 	for a := range n {
 		m[a] = make([]float64, n+1)
@@ -213,9 +213,9 @@ func (f *fit) step(slopes [][]float64, off []float64, damping float64) []float64
 		m[a][a] += damping * (m[a][a] + 1e-3)
 		m[a][n] = -dot(slopes[a], off)
 	}
-	to := slices.Clone(f.at)
+	to := slices.Clone(f.point)
 	for k, d := range solve(m) {
-		to[k] = f.at[k] + max(-1.5, min(1.5, d))
+		to[k] = f.point[k] + max(-1.5, min(1.5, d))
 		to[k] = max(f.low[k]-math.Log(widest), min(f.low[k]+math.Log(widest), to[k]))
 	}
 	return to

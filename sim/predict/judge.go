@@ -51,11 +51,11 @@ func Judge(ctx context.Context, points []Point, costs Costs) ([]Judged, error) {
 	return all, nil
 }
 
-// offs are how far some points are off.
-type offs struct{ Median, Worst float64 }
+// errorStats are how far some points are off.
+type errorStats struct{ Median, Worst float64 }
 
 // errorsOf some points against the medians of their runs, or against the run of one round.
-func errorsOf(points []Judged, round int) (e offs, n int) {
+func errorsOf(points []Judged, round int) (e errorStats, n int) {
 	var off []float64
 	for i := range points {
 		switch p := &points[i]; {
@@ -66,10 +66,10 @@ func errorsOf(points []Judged, round int) (e offs, n int) {
 		}
 	}
 	if len(off) == 0 {
-		return offs{}, 0
+		return errorStats{}, 0
 	}
 	s := trial.SpreadOf(off)
-	return offs{s.Median, s.Max}, len(off)
+	return errorStats{s.Median, s.Max}, len(off)
 }
 
 func role(fit bool) string {

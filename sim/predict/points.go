@@ -65,8 +65,8 @@ func LoadStudy(path string) (*Study, error) {
 	return parseStudy(path, in)
 }
 
-// Of is the study of results that were measured on the cluster of a file, and that costs are to be fitted to.
-func (f *File) Of(results []string) *Study {
+// WithResults is the study of results that were measured on the cluster of a file, and that costs are to be fitted to.
+func (f *File) WithResults(results []string) *Study {
 	s := &Study{}
 	for _, name := range results {
 		s.Measured = append(s.Measured, Results{
@@ -96,7 +96,7 @@ func parseStudy(name string, in io.Reader) (*Study, error) {
 		if h.Cores == 0 {
 			h.Cores = 1
 		}
-		if h.Hosts != 1 && (h.Port == nil || h.Port.Of != "B/s" || h.Port.Value < 1e4) {
+		if h.Hosts != 1 && (h.Port == nil || h.Port.Dimension != "B/s" || h.Port.Value < 1e4) {
 			d.Add(at+".cluster", "needs the rate of a host's port, such as 20 Mbit/s, or one host")
 		}
 	}
@@ -193,7 +193,7 @@ func (l *line) number(name string) float64 {
 	return v
 }
 
-func (l *line) whole(name string, most int) int {
+func (l *line) integer(name string, most int) int {
 	v := l.number(name)
 	if l.err == nil && (v != math.Trunc(v) || v > float64(most)) {
 		l.err = fmt.Errorf("%s is %v, no whole number up to %d", name, v, most)
@@ -241,18 +241,18 @@ func (m *Results) point(l *line) (p *Point, rate float64) {
 		File:    File{Hosts: m.Hosts, Setup: c, Seed: 1},
 	}
 	if m.Hosts.Hosts == 0 {
-		p.File.Hosts.Hosts = l.whole("hosts", MostNodes)
+		p.File.Hosts.Hosts = l.integer("hosts", MostNodes)
 	}
 	return p, rate
 }
 
 // units reads how many units there were, and what each had.
 func (l *line) units(c *Setup) {
-	c.RUs, c.BUs = l.whole("n_ru", MostNodes), l.whole("n_bu", MostNodes)
-	c.Nodes = l.whole("nodes", MostNodes)
-	c.Streams, c.Slots = l.whole("streams", 1024), l.whole("slots", 4096)
-	c.LookAhead = l.whole("credits", 4096)
-	c.Packing = l.whole("packing", math.MaxUint16)
+	c.RUs, c.BUs = l.integer("n_ru", MostNodes), l.integer("n_bu", MostNodes)
+	c.Nodes = l.integer("nodes", MostNodes)
+	c.Streams, c.Slots = l.integer("streams", 1024), l.integer("slots", 4096)
+	c.LookAhead = l.integer("credits", 4096)
+	c.Packing = l.integer("packing", math.MaxUint16)
 }
 
 // fragments reads how large fragments were.

@@ -27,8 +27,8 @@ type Prediction struct {
 
 // Gain is how much the rate rises with twice as much of something.
 type Gain struct {
-	Of   string  `json:"of"`
-	Rate float64 `json:"rate"` // as a share
+	Resource string  `json:"of"`
+	Rate     float64 `json:"rate"` // as a share
 }
 
 // what there may be twice as much of.
@@ -51,7 +51,7 @@ func twice(q *study.Quantity, by float64) *study.Quantity {
 	if q == nil {
 		return nil
 	}
-	x := study.Q(by*q.Value, q.Of)
+	x := study.Q(by*q.Value, q.Dimension)
 	return &x
 }
 
@@ -67,7 +67,7 @@ func (f *File) Predict(ctx context.Context, costs Costs, nodes int) (*Prediction
 	if nodes > 0 {
 		c = c.ofNodes(nodes)
 	}
-	p, err := one(ctx, f, c, costs)
+	p, err := predictOne(ctx, f, c, costs)
 	if err != nil {
 		return nil, err
 	}
@@ -83,11 +83,11 @@ func (f *File) Predict(ctx context.Context, costs Costs, nodes int) (*Prediction
 		if g == *f && d == c && x == costs || r.name == "slots" && p.Slots < c.Slots {
 			continue
 		}
-		q, err := one(ctx, &g, d, x)
+		q, err := predictOne(ctx, &g, d, x)
 		if err != nil {
 			return nil, err
 		}
-		gain := Gain{Of: r.name, Rate: q.Rate/p.Rate - 1}
+		gain := Gain{Resource: r.name, Rate: q.Rate/p.Rate - 1}
 		if p.Gains = append(p.Gains, gain); gain.Rate > most {
 			most, p.Binds = gain.Rate, r.name
 		}
@@ -95,8 +95,8 @@ func (f *File) Predict(ctx context.Context, costs Costs, nodes int) (*Prediction
 	return p, nil
 }
 
-// one plays one run.
-func one(ctx context.Context, f *File, c Setup, costs Costs) (*Prediction, error) {
+// predictOne plays one run.
+func predictOne(ctx context.Context, f *File, c Setup, costs Costs) (*Prediction, error) {
 	w, err := newWorld(f, c, costs)
 	if err == nil {
 		err = w.play(ctx)

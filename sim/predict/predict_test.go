@@ -72,14 +72,14 @@ func TestFitFindsCosts(t *testing.T) {
 	}
 	all := points(t, "study")[:12]
 	truth := Costs{
-		Part:     600e-6,
-		Packet:   20e-6,
-		Byte:     2e-9,
-		Message:  100e-6,
-		Flight:   200e-6,
-		Idle:     0.03,
-		Others:   0.2,
-		Patience: 20e-3,
+		Part:              600e-6,
+		Packet:            20e-6,
+		Byte:              2e-9,
+		Message:           100e-6,
+		Flight:            200e-6,
+		Idle:              0.03,
+		Others:            0.2,
+		RetransmitTimeout: 20e-3,
 	}
 	rates, err := ratesOf(t.Context(), all, truth)
 	must.OK(t, err)
@@ -115,7 +115,7 @@ func parsed(t *testing.T, text string) *File {
 }
 
 // free is software that costs nothing.
-var free = Costs{Patience: 1}
+var free = Costs{RetransmitTimeout: 1}
 
 // TestPortsAreFull: with software that costs nothing, a shift leaves the ports idle only where a phase stays at home,
 // and for its hops: each of 7 phases of 8 sends 3 × 1,000 fragments of 100 bytes with their tables.
@@ -132,8 +132,8 @@ func TestWhatBinds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the model has one goroutine")
 	}
-	slow := Costs{Part: 10e-3, Patience: 1}
-	far := Costs{Flight: 10e-3, Patience: 1}
+	slow := Costs{Part: 10e-3, RetransmitTimeout: 1}
+	far := Costs{Flight: 10e-3, RetransmitTimeout: 1}
 	for _, x := range []struct {
 		old, by string
 		costs   Costs
@@ -200,7 +200,7 @@ func TestWhatIsWrongWithAFileIsSaid(t *testing.T) {
 
 func TestResultsThatAreNoneAreRefused(t *testing.T) {
 	dir := t.TempDir()
-	s := parsed(t, good).Of([]string{"r.csv"})
+	s := parsed(t, good).WithResults([]string{"r.csv"})
 	for text, sentence := range map[string]string{
 		"":                                 "no results",
 		"exit_code,error,nodes\n0,,many\n": "is this results.csv of ringlet bench sweep?",
@@ -213,15 +213,15 @@ func TestResultsThatAreNoneAreRefused(t *testing.T) {
 	}
 }
 
-// TestOneHostIsDoubted: the page says where a prediction is not to be believed, and only there.
-func TestOneHostIsDoubted(t *testing.T) {
+// TestOneHostHasAWarning: the page says where a prediction is not to be believed, and only there.
+func TestOneHostHasAWarning(t *testing.T) {
 	onOne := strings.Replace(good, "cluster: {", "cluster: {hosts: 1, ", 1)
-	for text, doubted := range map[string]bool{good: false, onOne: true} {
+	for text, warned := range map[string]bool{good: false, onOne: true} {
 		f := parsed(t, text)
 		var page strings.Builder
 		must.OK(t, f.WritePage(&page, nil, &Calibration{}))
-		if says := strings.Contains(page.String(), "Do not believe this"); says != doubted || (f.Doubt() != "") != doubted {
-			t.Errorf("%v, %q of\n%s", says, f.Doubt(), text)
+		if says := strings.Contains(page.String(), "Do not believe this"); says != warned || (f.Warning() != "") != warned {
+			t.Errorf("%v, %q of\n%s", says, f.Warning(), text)
 		}
 	}
 }
@@ -243,9 +243,9 @@ func TestTopologyIsTheUsers(t *testing.T) {
 		text = strings.Replace(text, "lossless: true", "lossless: false", 1)
 		f, err := Load(write("f.yaml", text))
 		must.OK(t, err)
-		p, err := one(t.Context(), f, f.Setup, free)
+		p, err := predictOne(t.Context(), f, f.Setup, free)
 		must.OK(t, err)
-		_, err = one(t.Context(), f, f.Setup.ofNodes(9), free)
+		_, err = predictOne(t.Context(), f, f.Setup.ofNodes(9), free)
 		var few *placesError
 		if !errors.As(err, &few) {
 			t.Errorf("nine nodes on %s: %v", name, err)

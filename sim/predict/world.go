@@ -11,7 +11,7 @@ import (
 	"ringlet/readoutunit"
 	"ringlet/sim"
 	"ringlet/sim/builder"
-	"ringlet/sim/part"
+	"ringlet/sim/component"
 	"ringlet/sim/study"
 	"ringlet/tagnet"
 )
@@ -61,7 +61,7 @@ func (p *processor) do(seconds float64) sim.Time {
 	return p.free[first]
 }
 
-func or(q *study.Quantity, value float64) float64 {
+func orDefault(q *study.Quantity, value float64) float64 {
 	if q == nil {
 		return value
 	}
@@ -82,12 +82,12 @@ func newWorld(f *File, c Setup, costs Costs) (*world, error) {
 		costs:  costs,
 		means:  costs.carrier(c.Transport),
 		s:      sim.New(f.Seed),
-		hop:    ticks(or(f.Hosts.Latency, 1e-6)),
-		packet: int(or(f.Hosts.MTU, 1500)) - inPacket,
+		hop:    ticks(orDefault(f.Hosts.Latency, 1e-6)),
+		packet: int(orDefault(f.Hosts.MTU, 1500)) - inPacket,
 		until:  make([]sim.Time, c.BUs),
 		kept:   make([][]tagnet.Feedback, c.BUs),
 	}
-	w.perByte = max(1, ticks(1/or(f.Hosts.Port, math.Inf(1))))
+	w.perByte = max(1, ticks(1/orDefault(f.Hosts.Port, math.Inf(1))))
 	if d := int(w.means.Datagram); d > 0 {
 		w.packet = min(w.packet, d)
 	}
@@ -101,7 +101,7 @@ func newWorld(f *File, c Setup, costs Costs) (*world, error) {
 	for i := range c.RUs {
 		w.parts = append(w.parts, w.partSize(rule, i))
 	}
-	w.fit()
+	w.fitRun()
 	if t := f.network; t != nil && len(t.Nodes) < w.hosts() {
 		return nil, &placesError{File: f.Hosts.Topology, Have: len(t.Nodes), Needs: w.hosts()}
 	}
@@ -151,16 +151,16 @@ func (w *world) partSize(rule *pattern.Pattern, ru int) int {
 	return int(size)
 }
 
-// fit says how long a run is, how finely data moves, and how many slots memory has room for.
-func (w *world) fit() {
+// fitRun says how long a run is, how finely data moves, and how many slots memory has room for.
+func (w *world) fitRun() {
 	c := &w.c
-	whole := 0
+	eventBytes := 0
 	for _, part := range w.parts {
-		whole += part
+		eventBytes += part
 	}
 	w.slots = c.Slots
 	if m := w.f.Hosts.Memory; m != nil {
-		w.slots = max(1, min(w.slots, int(m.Value/float64(max(1, whole))*float64(w.hosts())/float64(c.BUs))))
+		w.slots = max(1, min(w.slots, int(m.Value/float64(max(1, eventBytes))*float64(w.hosts())/float64(c.BUs))))
 	}
 	phases := max(c.RUs, c.BUs)
 	pieces, rounds := 16, max(2, 64/phases/w.slots)*w.slots
@@ -170,7 +170,7 @@ func (w *world) fit() {
 	case phases > 32:
 		pieces, rounds = 6, 2
 	}
-	w.segment = max(w.packet, whole/c.RUs/pieces)
+	w.segment = max(w.packet, eventBytes/c.RUs/pieces)
 	w.warm, w.count = max(1, min(rounds/2, w.slots))*c.BUs, rounds*c.BUs
 	if c.SuspendFor > 0 {
 		w.warm, w.count = 0, 0
@@ -205,7 +205,7 @@ func (w *world) config() *builder.Config {
 		Ack:        w.hop + ticks(w.costs.Flight),
 		Warm:       w.warm,
 		Count:      w.count,
-		Port: part.PortConfig{
+		Port: component.PortConfig{
 			PerByte:    sim.Time(math.Round(float64(w.perByte) * (1 + w.costs.Idle))),
 			Latency:    w.hop,
 			CutThrough: true,
@@ -217,11 +217,11 @@ func (w *world) config() *builder.Config {
 	for j := range c.BUs {
 		cfg.BUs = append(cfg.BUs, w.rank(j)%w.hosts())
 	}
-	room := max(int64(or(w.f.Hosts.Queue, 1e6)), int64(2*w.wire(w.segment)))
+	queueBytes := max(int64(orDefault(w.f.Hosts.Queue, 1e6)), int64(2*w.wire(w.segment)))
 	if w.f.Hosts.Lossless {
-		cfg.Port.Buffer = room
+		cfg.Port.Buffer = queueBytes
 	} else {
-		cfg.Room = room
+		cfg.InFlightLimit = queueBytes
 	}
 	return cfg
 }
@@ -236,10 +236,10 @@ func (w *world) wire(data int) int32 {
 
 // play runs it until it has counted enough.
 func (w *world) play(ctx context.Context) error {
-	w.s.At(0, (*reading)(w), 0, 0)
+	w.s.ScheduleAt(0, (*reading)(w), 0, 0)
 	limits := sim.Limits{}
 	if w.c.SuspendFor > 0 {
-		limits.Until = sim.Of(w.c.Duration)
+		limits.Until = sim.FromDuration(w.c.Duration)
 		w.suspend()
 	}
 	end, err := w.Play(ctx, limits)
@@ -252,8 +252,8 @@ func (w *world) play(ctx context.Context) error {
 	return err
 }
 
-// all is more MEPs than a run builds.
-const all = 1 << 32
+// endlessMEPs is more MEPs than a run builds.
+const endlessMEPs = 1 << 32
 
 type reading world
 
@@ -261,11 +261,11 @@ type reading world
 func (e *reading) Handle(_, _ int64) {
 	w := (*world)(e)
 	if w.read++; w.c.Rate == 0 {
-		w.read = all
+		w.read = endlessMEPs
 	} else {
-		w.s.After(ticks(float64(w.c.Packing)/w.c.Rate), e, 0, 0)
+		w.s.ScheduleAfter(ticks(float64(w.c.Packing)/w.c.Rate), e, 0, 0)
 	}
-	w.Read(w.read)
+	w.ReportRead(w.read)
 }
 
 // Size is a readout unit's part of a MEP.
@@ -282,9 +282,9 @@ func (w *world) Prepare(ru int) sim.Time {
 	return w.processors[ru%w.hosts()].do(w.costs.Part + w.means.Part)
 }
 
-// moves is what moving bytes takes of a core at one end: within a node they are copied, within a host they go by the
+// moveCost is what moving bytes takes of a core at one end: within a node they are copied, within a host they go by the
 // carrier alone, and between hosts through a card as well.
-func (w *world) moves(ru, bu, bytes int) float64 {
+func (w *world) moveCost(ru, bu, bytes int) float64 {
 	node, size := w.rank(bu), w.packet
 	data, each := w.means.Byte, w.means.Packet
 	switch {
@@ -300,12 +300,12 @@ func (w *world) moves(ru, bu, bytes int) float64 {
 
 // Send makes the packets of a segment.
 func (w *world) Send(ru, bu, bytes int) sim.Time {
-	return w.processors[ru%w.hosts()].do(w.moves(ru, bu, bytes))
+	return w.processors[ru%w.hosts()].do(w.moveCost(ru, bu, bytes))
 }
 
-// Take places them; the last acknowledges the part.
-func (w *world) Take(ru, bu, bytes int, last bool) sim.Time {
-	cost := w.moves(ru, bu, bytes)
+// Receive places them; the last acknowledges the part.
+func (w *world) Receive(ru, bu, bytes int, last bool) sim.Time {
+	cost := w.moveCost(ru, bu, bytes)
 	if last {
 		cost += w.costs.Part + w.means.Part
 	}
@@ -320,15 +320,15 @@ func (w *world) Message(host int, of builder.Message) sim.Time {
 	return w.processors[host].do(w.costs.Message)
 }
 
-// Again is how many bytes are sent once more, since packets of a segment have waited for too long: after a time, after
+// ResentBytes is how many bytes are sent once more, since packets of a segment have waited for too long: after a time, after
 // twice as long, and so on. Packets of several senders to a port take turns, so each of a segment waits for its share
 // of the time. Where switches lose nothing, senders wait for them.
-func (w *world) Again(waited sim.Time, data int, size int32) int64 {
+func (w *world) ResentBytes(waited sim.Time, data int, size int32) int64 {
 	each := waited.Seconds() / packets(data, w.packet)
-	if w.f.Hosts.Lossless || each < w.costs.Patience {
+	if w.f.Hosts.Lossless || each < w.costs.RetransmitTimeout {
 		return 0
 	}
-	return int64(math.Log2(each/w.costs.Patience+1)) * int64(size)
+	return int64(math.Log2(each/w.costs.RetransmitTimeout+1)) * int64(size)
 }
 
 // Built has all parts of a MEP in a slot of the builder unit. One that is suspended keeps it.
@@ -353,24 +353,24 @@ func (w *world) busy() (all sim.Time) {
 // suspend stops a builder unit at a time, as the product's builderunit.Suspension does: a suspension lasts until a
 // whole number of the time between them has passed.
 func (w *world) suspend() {
-	every, lasts := sim.Of(w.c.SuspendEvery), sim.Of(w.c.SuspendFor)
+	every, lasts := sim.FromDuration(w.c.SuspendEvery), sim.FromDuration(w.c.SuspendFor)
 	for n := range int(w.c.Duration/w.c.SuspendEvery) + 1 {
 		bu := int64(n % w.c.BUs)
 		end := sim.Time(n+1) * every
-		w.s.At(end-lasts, (*stops)(w), bu, int64(end))
-		w.s.At(end, (*goesOn)(w), bu, 0)
+		w.s.ScheduleAt(end-lasts, (*suspended)(w), bu, int64(end))
+		w.s.ScheduleAt(end, (*resumed)(w), bu, 0)
 	}
 }
 
-type stops world
+type suspended world
 
 // Handle: the builder unit is suspended.
-func (e *stops) Handle(bu, until int64) { e.until[bu] = sim.Time(until) }
+func (e *suspended) Handle(bu, until int64) { e.until[bu] = sim.Time(until) }
 
-type goesOn world
+type resumed world
 
 // Handle: the builder unit takes what it has kept.
-func (e *goesOn) Handle(bu, _ int64) {
+func (e *resumed) Handle(bu, _ int64) {
 	kept := e.kept[bu]
 	e.kept[bu] = nil
 	for _, f := range kept {

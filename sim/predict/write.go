@@ -17,7 +17,7 @@ var heads = []string{"nodes", "events/s", "Gbit/s", "of the ports", "latency / m
 func (p *Prediction) row() []string {
 	gains := make([]string, len(p.Gains))
 	for i, g := range p.Gains {
-		gains[i] = fmt.Sprintf("%s %+.0f %%", g.Of, 100*g.Rate)
+		gains[i] = fmt.Sprintf("%s %+.0f %%", g.Resource, 100*g.Rate)
 	}
 	return []string{
 		fmt.Sprint(p.Nodes),
@@ -47,8 +47,8 @@ func WriteText(out io.Writer, all []*Prediction) error {
 // oneHost is said of predictions for one host: there the error is large.
 const oneHost = "nodes on one host are predicted up to several times too fast: docs/predict.md says how far"
 
-// Doubt is why the predictions are not to be believed; "" where nothing is known against them.
-func (f *File) Doubt() string {
+// Warning is why the predictions are not to be believed; "" where nothing is known against them.
+func (f *File) Warning() string {
 	if f.Hosts.Hosts == 1 {
 		return oneHost
 	}
@@ -62,16 +62,16 @@ func (f *File) WritePage(out io.Writer, all []*Prediction, costs *Calibration) e
 		rows = append(rows, p.row())
 	}
 	lead := "What a cluster will do, by the simulator; nothing here was measured. " + costs.String()
-	if doubt := f.Doubt(); doubt != "" {
-		lead = "Do not believe this: " + doubt + ". " + lead
+	if warning := f.Warning(); warning != "" {
+		lead = "Do not believe this: " + warning + ". " + lead
 	}
 	p := page.Page{
 		Kind: "Ringlet prediction",
 		Name: f.Title,
 		Lead: lead,
-		Parts: []page.Part{
+		Sections: []page.Section{
 			{ID: "figures", Title: "Against the number of nodes", Figures: drawn(all)},
-			{ID: "table", Title: "Table", Table: page.Text(heads, rows, 10)},
+			{ID: "table", Title: "Table", Table: page.TextTable(heads, rows, 10)},
 		},
 	}
 	return p.Write(out)

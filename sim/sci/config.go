@@ -9,15 +9,15 @@ import (
 
 // Config is what a network is made of. Times are those of L1-farm unless it says otherwise.
 type Config struct {
-	Symbol   sim.Time // on the link: 16 bits
-	Header   int      // symbols of a packet besides its data: header and CRC
-	Echo     int      // symbols of an echo
-	Idle     int      // symbols between packets, at least
-	Bypass   sim.Time // from a symbol into a node to the same symbol out of it
-	Settle   sim.Time // how long no request must have by-passed a node before it begins a packet of its own
-	Routing  sim.Time // what changing rings adds to the way of a packet of MaxData
-	PCIToPCI sim.Time // first data word on one bus to first data word on the bus of a neighbour, with MaxData
-	MaxData  int      // bytes of data in a packet
+	Symbol    sim.Time // on the link: 16 bits
+	Header    int      // symbols of a packet besides its data: header and CRC
+	Echo      int      // symbols of an echo
+	Idle      int      // symbols between packets, at least
+	Bypass    sim.Time // from a symbol into a node to the same symbol out of it
+	QuietTime sim.Time // how long no request must have by-passed a node before it begins a packet of its own
+	Routing   sim.Time // what changing rings adds to the way of a packet of MaxData
+	PCIToPCI  sim.Time // first data word on one bus to first data word on the bus of a neighbour, with MaxData
+	MaxData   int      // bytes of data in a packet
 
 	Queue    int      // packets of a kind (requests, responses) in a send or a receive queue
 	Total    int      // packets of both kinds
@@ -45,7 +45,7 @@ func Dolphin() Config {
 		Echo:       4,
 		Idle:       1,
 		Bypass:     60 * sim.Nanosecond,
-		Settle:     75 * sim.Nanosecond,
+		QuietTime:  75 * sim.Nanosecond,
 		Routing:    570 * sim.Nanosecond,
 		PCIToPCI:   1400 * sim.Nanosecond,
 		MaxData:    128,

@@ -2,7 +2,7 @@ package sci
 
 import (
 	"ringlet/sim"
-	"ringlet/sim/part"
+	"ringlet/sim/component"
 )
 
 // kind of a packet. Each has room of its own in every queue, so responses get through where requests are stuck.
@@ -54,20 +54,20 @@ type link struct {
 	dim  int
 
 	sending  bool
-	bypass   *part.Queue[unit]
-	arriving *part.Queue[unit]  // packets that are being taken off
-	waiting  *part.Queue[*slot] // of the send queue: to be sent, or again
-	echoes   *part.Queue[unit]  // that are being taken off
+	bypass   *component.Queue[unit]
+	arriving *component.Queue[unit]  // packets that are being taken off
+	waiting  *component.Queue[*slot] // of the send queue: to be sent, or again
+	echoes   *component.Queue[unit]  // that are being taken off
 	free     []*slot
 	used     [kinds]int // slots of the send queue
 	taking   [kinds]int // packets of the receive queue, also those that still arrive
-	received [kinds]*part.Queue[*Packet]
+	received [kinds]*component.Queue[*Packet]
 
-	clear  sim.Time // from when on an own packet may begin, as far as by-passing ones go
-	woken  sim.Time // until when a kick is scheduled for that
-	hungry sim.Time // since when the first of waiting waits
-	stops  int      // nodes that starve, as far as their cleared go bits have come
-	starve bool
+	clear        sim.Time // from when on an own packet may begin, as far as by-passing ones go
+	woken        sim.Time // until when a kick is scheduled for that
+	waitingSince sim.Time // since when the first of waiting waits
+	stops        int      // nodes that starve, as far as their cleared go bits have come
+	starve       bool
 
 	trace *sim.Trace
 	track sim.Track
@@ -84,13 +84,13 @@ func newLink(n *Node, dim int) *link {
 		cfg:      &n.net.cfg,
 		node:     n,
 		dim:      dim,
-		bypass:   part.NewQueue[unit](s, 0),
-		arriving: part.NewQueue[unit](s, 0),
-		waiting:  part.NewQueue[*slot](s, 0),
-		echoes:   part.NewQueue[unit](s, 0),
+		bypass:   component.NewQueue[unit](s, 0),
+		arriving: component.NewQueue[unit](s, 0),
+		waiting:  component.NewQueue[*slot](s, 0),
+		echoes:   component.NewQueue[unit](s, 0),
 	}
 	for k := range l.received {
-		l.received[k] = part.NewQueue[*Packet](s, 0)
+		l.received[k] = component.NewQueue[*Packet](s, 0)
 	}
 	for range l.cfg.Total {
 		l.free = append(l.free, &slot{l: l})
@@ -98,8 +98,8 @@ func newLink(n *Node, dim int) *link {
 	return l
 }
 
-// room reports whether the send queue can take a packet of the kind.
-func (l *link) room(k kind) bool { return len(l.free) > 0 && l.used[k] < l.cfg.Queue }
+// hasSpace reports whether the send queue can take a packet of the kind.
+func (l *link) hasSpace(k kind) bool { return len(l.free) > 0 && l.used[k] < l.cfg.Queue }
 
 // reserve takes a slot of the send queue.
 func (l *link) reserve(p *Packet) *slot {
@@ -114,7 +114,7 @@ func (l *link) reserve(p *Packet) *slot {
 // send queues the packet of a slot.
 func (l *link) send(o *slot) {
 	if l.waiting.Put(o); l.waiting.Len() == 1 {
-		l.hungry = l.s.Now()
+		l.waitingSince = l.s.Now()
 	}
 	l.kick()
 }
@@ -126,18 +126,18 @@ func (l *link) kick() {
 	case l.bypass.Len() > 0 && l.bypass.First().out <= now:
 		u := l.bypass.Get()
 		if done := l.transmit(u); !u.echo && u.p.kind() == request {
-			l.clear = done + l.cfg.Settle
+			l.clear = done + l.cfg.QuietTime
 		}
 		l.starving()
 	case l.waiting.Len() == 0:
 	case now < l.clear:
 		if l.woken < l.clear {
 			l.woken = l.clear
-			l.s.At(l.clear, (*mayPass)(l), 0, 0)
+			l.s.ScheduleAt(l.clear, (*mayPass)(l), 0, 0)
 		}
 	case l.stops == 0 || l.starve:
 		o := l.waiting.Get()
-		l.hungry = now
+		l.waitingSince = now
 		l.Sent++
 		l.transmit(unit{
 			p:    o.p,
@@ -162,7 +162,7 @@ func (l *link) transmit(u unit) sim.Time {
 	if l.trace != nil {
 		l.trace.Span(l.track, u.name(l), l.s.Now(), done, u.id)
 	}
-	l.s.At(done, (*outputFree)(l), 0, 0)
+	l.s.ScheduleAt(done, (*outputFree)(l), 0, 0)
 	l.next.head(u)
 	return done
 }
@@ -183,14 +183,14 @@ func (l *link) head(u unit) {
 		l.pass(u)
 	case u.echo:
 		l.echoes.Put(u)
-		l.s.After(l.cfg.link(l.cfg.Echo), (*echoHere)(l), 0, 0)
+		l.s.ScheduleAfter(l.cfg.link(l.cfg.Echo), (*echoArrived)(l), 0, 0)
 	default:
 		k := u.p.kind()
 		if u.ok = l.taking[k] < l.cfg.Queue && l.taking[request]+l.taking[response] < l.cfg.Total; u.ok {
 			l.taking[k]++
 		}
 		l.arriving.Put(u)
-		l.s.After(l.cfg.store(u.p.wire()), (*packetHere)(l), 0, 0)
+		l.s.ScheduleAfter(l.cfg.store(u.p.wire()), (*packetArrived)(l), 0, 0)
 	}
 }
 
@@ -198,17 +198,17 @@ func (l *link) head(u unit) {
 func (l *link) pass(u unit) {
 	u.out = l.s.Now() + l.cfg.Bypass
 	l.bypass.Put(u)
-	l.s.At(u.out, (*mayPass)(l), 0, 0)
+	l.s.ScheduleAt(u.out, (*mayPass)(l), 0, 0)
 }
 
 type mayPass link
 
 func (e *mayPass) Handle(int64, int64) { (*link)(e).kick() }
 
-type packetHere link
+type packetArrived link
 
 // Handle: the packet is in the receive queue, or was refused; an echo takes the place of its last symbols.
-func (e *packetHere) Handle(int64, int64) {
+func (e *packetArrived) Handle(int64, int64) {
 	l := (*link)(e)
 	u := l.arriving.Get()
 	l.pass(unit{
@@ -224,10 +224,10 @@ func (e *packetHere) Handle(int64, int64) {
 	}
 }
 
-type echoHere link
+type echoArrived link
 
 // Handle: the packet of a slot has been taken, or is sent again.
-func (e *echoHere) Handle(int64, int64) {
+func (e *echoArrived) Handle(int64, int64) {
 	l := (*link)(e)
 	u := l.echoes.Get()
 	if !u.ok {
@@ -243,9 +243,9 @@ func (e *echoHere) Handle(int64, int64) {
 
 // starving clears the go bits if the first packet has waited too long.
 func (l *link) starving() {
-	if l.cfg.Starving > 0 && !l.starve && l.waiting.Len() > 0 && l.s.Now()-l.hungry >= l.cfg.Starving {
+	if l.cfg.Starving > 0 && !l.starve && l.waiting.Len() > 0 && l.s.Now()-l.waitingSince >= l.cfg.Starving {
 		l.starve = true
-		l.tell(1)
+		l.sendGoBits(1)
 	}
 }
 
@@ -253,16 +253,16 @@ func (l *link) starving() {
 func (l *link) fed() {
 	if l.starve {
 		l.starve = false
-		l.tell(-1)
+		l.sendGoBits(-1)
 	}
 }
 
-// tell sends the go bits round the ring.
-func (l *link) tell(d int64) {
+// sendGoBits sends the go bits round the ring.
+func (l *link) sendGoBits(d int64) {
 	at := l.s.Now()
 	for other := l.next; other != l; other = other.next {
 		at += l.cfg.Bypass
-		l.s.At(at, (*goBit)(other), d, 0)
+		l.s.ScheduleAt(at, (*goBit)(other), d, 0)
 	}
 }
 

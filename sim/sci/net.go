@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"ringlet/sim"
-	"ringlet/sim/part"
+	"ringlet/sim/component"
 )
 
 // Net is a torus of any number of dimensions: a ring along each line of nodes. One dimension is a ring.
@@ -14,7 +14,7 @@ type Net struct {
 	size     []int
 	nodes    []*Node
 	free     []*Packet
-	crossing *part.Queue[*slot] // from ring to ring
+	crossing *component.Queue[*slot] // from ring to ring
 	trace    *sim.Trace
 }
 
@@ -25,7 +25,7 @@ func New(s *sim.Sim, cfg Config, size ...int) *Net {
 		s:        s,
 		cfg:      cfg,
 		size:     size,
-		crossing: part.NewQueue[*slot](s, 0),
+		crossing: component.NewQueue[*slot](s, 0),
 	}
 	count := 1
 	for _, c := range size {
@@ -37,7 +37,7 @@ func New(s *sim.Sim, cfg Config, size ...int) *Net {
 	for _, node := range n.nodes {
 		for dim, l := range node.links {
 			if l != nil {
-				at := append([]int(nil), node.at...)
+				at := append([]int(nil), node.coords...)
 				at[dim] = (at[dim] + 1) % size[dim]
 				l.next = n.nodes[n.index(at)].links[dim]
 			}
@@ -54,19 +54,19 @@ func New(s *sim.Sim, cfg Config, size ...int) *Net {
 
 func (n *Net) newNode(i int) *Node {
 	node := &Node{
-		net:      n,
-		PCI:      part.NewBus(n.s, 0),
-		BLink:    part.NewBus(n.s, 0),
-		filling:  part.NewQueue[*Packet](n.s, 0),
-		landing:  part.NewQueue[*Packet](n.s, 0),
-		incoming: part.NewQueue[*Packet](n.s, 0),
+		net:          n,
+		PCI:          component.NewBus(n.s, 0),
+		BLink:        component.NewBus(n.s, 0),
+		filling:      component.NewQueue[*Packet](n.s, 0),
+		crossingCard: component.NewQueue[*Packet](n.s, 0),
+		incoming:     component.NewQueue[*Packet](n.s, 0),
 	}
 	for _, c := range n.size {
-		node.at = append(node.at, i%c)
+		node.coords = append(node.coords, i%c)
 		i /= c
 	}
 	for k := range kinds {
-		node.outgoing[k] = part.NewQueue[*Packet](n.s, 0)
+		node.outgoing[k] = component.NewQueue[*Packet](n.s, 0)
 		node.BLink.Attach(&crossing{n: node, from: node.outgoing[k], k: k})
 	}
 	for dim, c := range n.size {

@@ -2,16 +2,16 @@ package sci
 
 import (
 	"ringlet/sim"
-	"ringlet/sim/part"
+	"ringlet/sim/component"
 )
 
 // Packet is a write of at most MaxData bytes from a node to another one.
 type Packet struct {
-	Src, Dst int      // nodes
-	Size     int      // bytes of data
-	ID, Part int64    // the model's
-	Born     sim.Time // when Send took it: its first data word on the sender's bus
-	answer   bool
+	Src, Dst  int      // nodes
+	Size      int      // bytes of data
+	ID, Piece int64    // the model's
+	Born      sim.Time // when Send took it: its first data word on the sender's bus
+	answer    bool
 }
 
 // kind of the packet.
@@ -30,29 +30,29 @@ func (p *Packet) wire() int {
 	return p.Size
 }
 
-// A Taker is what packets are written to. The packet is the network's again when Take returns.
-type Taker interface{ Take(p *Packet) }
+// A Receiver is what packets are written to. The packet is the network's again when Receive returns.
+type Receiver interface{ Receive(p *Packet) }
 
 // Node is a host with its card and a link chip for each dimension.
 type Node struct {
-	net   *Net
-	at    []int   // coordinates
-	links []*link // by dimension; nil where the torus has one node
-	PCI   *part.Bus
-	BLink *part.Bus
-	To    Taker       // who takes packets; may be nil
-	Freed sim.Handler // told when a stream is free again; may be nil
+	net     *Net
+	coords  []int   // coordinates
+	links   []*link // by dimension; nil where the torus has one node
+	PCI     *component.Bus
+	BLink   *component.Bus
+	To      Receiver    // who takes packets; may be nil
+	OnFreed sim.Handler // told when a stream is free again; may be nil
 
-	track    sim.Track
-	read     *link // whose receive queue of requests the B-Link has read out last
-	streams  int   // in use
-	filling  *part.Queue[*Packet]
-	outgoing [kinds]*part.Queue[*Packet] // ready for the B-Link
-	landing  *part.Queue[*Packet]        // crossing the card
-	incoming *part.Queue[*Packet]        // ready for the PCI bus
-	coming   int                         // places of the incoming card that are taken
-	Refused  uint64                      // Sends that found no stream
-	Taken    uint64                      // packets written
+	track        sim.Track
+	read         *link // whose receive queue of requests the B-Link has read out last
+	streams      int   // in use
+	filling      *component.Queue[*Packet]
+	outgoing     [kinds]*component.Queue[*Packet] // ready for the B-Link
+	crossingCard *component.Queue[*Packet]        // crossing the card
+	incoming     *component.Queue[*Packet]        // ready for the PCI bus
+	coming       int                              // places of the incoming card that are taken
+	Refused      uint64                           // Sends that found no stream
+	Received     uint64                           // packets written
 }
 
 // Send takes a packet of so many bytes for dst, whose first data word is on the bus now. It reports false if all
@@ -64,10 +64,10 @@ func (n *Node) Send(dst, size int, id, piece int64) bool {
 	}
 	n.streams++
 	p := n.net.packet()
-	p.Src, p.Dst, p.Size, p.ID, p.Part, p.Born = n.net.index(n.at), dst, size, id, piece, n.net.s.Now()
+	p.Src, p.Dst, p.Size, p.ID, p.Piece, p.Born = n.net.index(n.coords), dst, size, id, piece, n.net.s.Now()
 	n.filling.Put(p)
 	n.net.trace.Instant(n.track, "sent", n.net.s.Now(), id)
-	n.net.s.After(n.net.cfg.clocks((size+7)/8)+n.net.cfg.card(), (*streamFull)(n), 0, 0)
+	n.net.s.ScheduleAfter(n.net.cfg.clocks((size+7)/8)+n.net.cfg.card(), (*streamFull)(n), 0, 0)
 	return true
 }
 
@@ -81,7 +81,7 @@ func (e *streamFull) Handle(int64, int64) {
 // exit is where a packet leaves the ring of a dimension: at the node with the coordinate of its destination.
 func (n *Node) exit(p *Packet, dim int) *link {
 	l := n.links[dim]
-	for want := n.net.nodes[p.Dst].at[dim]; l.node.at[dim] != want; {
+	for want := n.net.nodes[p.Dst].coords[dim]; l.node.coords[dim] != want; {
 		l = l.next
 	}
 	return l
@@ -89,8 +89,8 @@ func (n *Node) exit(p *Packet, dim int) *link {
 
 // onward is the link by which a packet leaves the node; nil if it has arrived.
 func (n *Node) onward(p *Packet) *link {
-	for dim, c := range n.net.nodes[p.Dst].at {
-		if n.at[dim] != c {
+	for dim, c := range n.net.nodes[p.Dst].coords {
+		if n.coords[dim] != c {
 			return n.links[dim]
 		}
 	}
@@ -100,7 +100,7 @@ func (n *Node) onward(p *Packet) *link {
 // crossing is a client of the B-Link: a queue of packets that go to a link, or to the card.
 type crossing struct {
 	n    *Node
-	from *part.Queue[*Packet]
+	from *component.Queue[*Packet]
 	l    *link // whose receive queue it is; nil of the card's own packets
 	k    kind
 	slot *slot // taken at Begin; nil: the card
@@ -112,7 +112,7 @@ func (c *crossing) Offer() (sim.Time, bool) {
 		return 0, false
 	}
 	p := c.from.First()
-	if out := c.n.onward(p); out != nil && !out.room(c.k) ||
+	if out := c.n.onward(p); out != nil && !out.hasSpace(c.k) ||
 		out == nil && c.k == request && c.n.coming >= c.n.net.cfg.Incoming {
 		return 0, false
 	}
@@ -158,15 +158,15 @@ func (c *crossing) End() {
 		c.n.net.free = append(c.n.net.free, p)
 		c.n.release()
 	default:
-		c.n.landing.Put(p)
-		c.n.net.s.After(c.n.net.cfg.card(), (*cardCrossed)(c.n), 0, 0)
+		c.n.crossingCard.Put(p)
+		c.n.net.s.ScheduleAfter(c.n.net.cfg.card(), (*cardCrossed)(c.n), 0, 0)
 	}
 }
 
 // cross takes a packet from one ring's link chip to another's.
 func (n *Node) cross(o *slot) {
 	n.net.crossing.Put(o)
-	n.net.s.After(n.net.cfg.route(), (*ringCrossed)(n.net), 0, 0)
+	n.net.s.ScheduleAfter(n.net.cfg.route(), (*ringCrossed)(n.net), 0, 0)
 }
 
 type ringCrossed Net
@@ -179,15 +179,15 @@ func (e *ringCrossed) Handle(int64, int64) {
 // release frees a stream.
 func (n *Node) release() {
 	n.streams--
-	if n.Freed != nil {
-		n.Freed.Handle(0, 0)
+	if n.OnFreed != nil {
+		n.OnFreed.Handle(0, 0)
 	}
 }
 
 type cardCrossed Node
 
 func (e *cardCrossed) Handle(int64, int64) {
-	e.incoming.Put(e.landing.Get())
+	e.incoming.Put(e.crossingCard.Get())
 	e.PCI.Kick()
 }
 
@@ -204,7 +204,9 @@ func (w *writing) Offer() (sim.Time, bool) {
 }
 
 // Begin: the first data word comes after the address.
-func (w *writing) Begin() { w.net.s.After(w.net.cfg.clocks(w.net.cfg.PCIHead), (*firstWord)(w), 0, 0) }
+func (w *writing) Begin() {
+	w.net.s.ScheduleAfter(w.net.cfg.clocks(w.net.cfg.PCIHead), (*firstWord)(w), 0, 0)
+}
 
 // End: the card has room again, and answers.
 func (w *writing) End() {
@@ -222,9 +224,9 @@ func (w *writing) End() {
 type firstWord Node
 
 func (e *firstWord) Handle(int64, int64) {
-	e.Taken++
+	e.Received++
 	e.net.trace.Instant(e.track, "first word", e.net.s.Now(), e.incoming.First().ID)
 	if e.To != nil {
-		e.To.Take(e.incoming.First())
+		e.To.Receive(e.incoming.First())
 	}
 }

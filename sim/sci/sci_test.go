@@ -21,7 +21,7 @@ type meter struct {
 	delay sim.Histogram
 }
 
-func (m *meter) Take(p *sci.Packet) {
+func (m *meter) Receive(p *sci.Packet) {
 	m.n++
 	m.bytes += p.Size
 	m.sum += p.ID
@@ -31,25 +31,25 @@ func (m *meter) Take(p *sci.Packet) {
 // sender writes packets of 128 B to its targets in turn, each a period after the last; what a card refuses it tries
 // again after 19 clocks.
 type sender struct {
-	s       *sim.Sim
-	node    *sci.Node
-	targets []int
-	period  sim.Time
-	left    int
-	sent    int
+	s         *sim.Sim
+	node      *sci.Node
+	targets   []int
+	period    sim.Time
+	remaining int
+	sent      int
 }
 
 func (e *sender) Handle(int64, int64) {
-	if e.left == 0 {
+	if e.remaining == 0 {
 		return
 	}
 	if !e.node.Send(e.targets[e.sent%len(e.targets)], 128, int64(e.sent), 0) {
-		e.s.After(19*15*sim.Nanosecond, e, 0, 0)
+		e.s.ScheduleAfter(19*15*sim.Nanosecond, e, 0, 0)
 		return
 	}
 	e.sent++
-	e.left--
-	e.s.After(e.period, e, 0, 0)
+	e.remaining--
+	e.s.ScheduleAfter(e.period, e, 0, 0)
 }
 
 // TestLatency (F45, F46): without other traffic a packet takes what the parameters say, over any path of any torus.
@@ -111,10 +111,10 @@ func TestConservation(t *testing.T) {
 				continue
 			}
 			e := &sender{s: s, node: net.Node(i), targets: []int{to}, period: 510 * sim.Nanosecond}
-			e.left = rapid.IntRange(0, 40).Draw(t, "packets")
-			want[to] += e.left
-			sent += e.left
-			s.At(sim.Time(rapid.IntRange(0, 500).Draw(t, "phase"))*sim.Nanosecond, e, 0, 0)
+			e.remaining = rapid.IntRange(0, 40).Draw(t, "packets")
+			want[to] += e.remaining
+			sent += e.remaining
+			s.ScheduleAt(sim.Time(rapid.IntRange(0, 500).Draw(t, "phase"))*sim.Nanosecond, e, 0, 0)
 		}
 		if end := s.Run(context.Background(), sim.Limits{Events: 2_000_000}); end != sim.Idle {
 			t.Fatalf("%v at %v", end, s.Now())
@@ -135,9 +135,9 @@ func ring(cfg sci.Config, nodes, n int, period sim.Time) (*sci.Net, []*sender, f
 	var all []*sender
 	for i := range n {
 		e := &sender{s: s, node: net.Node(i), targets: []int{nodes - n + i}, period: period + sim.Time(i)*50,
-			left: math.MaxInt}
+			remaining: math.MaxInt}
 		all = append(all, e)
-		s.At(sim.Time(i)*77*sim.Nanosecond, e, 0, 0)
+		s.ScheduleAt(sim.Time(i)*77*sim.Nanosecond, e, 0, 0)
 	}
 	const until = 2 * sim.Millisecond
 	s.Run(context.Background(), sim.Limits{Until: until})
@@ -190,8 +190,8 @@ func TestTrace(t *testing.T) {
 	net.Trace(trace)
 	net.Node(0).Send(5, 128, 9, 0)
 	s.Run(context.Background(), sim.Limits{})
-	if left, err := trace.Close(); left > 0 || err != nil {
-		t.Fatal(left, err)
+	if dropped, err := trace.Close(); dropped > 0 || err != nil {
+		t.Fatal(dropped, err)
 	}
 	var got []string
 	for line := range strings.Lines(out.String()) {
@@ -212,8 +212,8 @@ func BenchmarkTorus(b *testing.B) {
 	s := sim.New(1)
 	net := sci.New(s, sci.Dolphin(), 10, 3)
 	for i := range 15 {
-		e := &sender{s: s, node: net.Node(i), targets: []int{7, 29, 13}, period: sim.Microsecond, left: math.MaxInt}
-		s.At(0, e, 0, 0)
+		e := &sender{s: s, node: net.Node(i), targets: []int{7, 29, 13}, period: sim.Microsecond, remaining: math.MaxInt}
+		s.ScheduleAt(0, e, 0, 0)
 	}
 	b.ResetTimer()
 	s.Run(context.Background(), sim.Limits{Events: uint64(b.N)})
@@ -224,8 +224,8 @@ func TestNoAllocation(t *testing.T) {
 	s := sim.New(1)
 	net := sci.New(s, sci.Dolphin(), 4, 3)
 	for i := range 6 {
-		e := &sender{s: s, node: net.Node(i), targets: []int{7, 11, 9}, period: sim.Microsecond, left: math.MaxInt}
-		s.At(0, e, 0, 0)
+		e := &sender{s: s, node: net.Node(i), targets: []int{7, 11, 9}, period: sim.Microsecond, remaining: math.MaxInt}
+		s.ScheduleAt(0, e, 0, 0)
 	}
 	ctx := context.Background()
 	turn := func() { s.Run(ctx, sim.Limits{Events: 100_000}) }
@@ -250,8 +250,8 @@ func TestQueueTurn(t *testing.T) {
 			m := &meter{s: s}
 			net.Node(5).To = m
 			for _, from := range c.from {
-				e := &sender{s: s, node: net.Node(from), targets: []int{5}, period: 510 * sim.Nanosecond, left: 100}
-				s.At(0, e, 0, 0)
+				e := &sender{s: s, node: net.Node(from), targets: []int{5}, period: 510 * sim.Nanosecond, remaining: 100}
+				s.ScheduleAt(0, e, 0, 0)
 			}
 			s.Run(context.Background(), sim.Limits{})
 			if took[i] = s.Now(); m.n != 200 {

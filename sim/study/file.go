@@ -152,10 +152,10 @@ func (s *Study) check() {
 		if e.Name == "" {
 			s.doc.Add(at, "needs the name of a result")
 		}
-		if given(e.Is != nil, e.AtLeast != nil, e.AtMost != nil, e.Above != "", e.Below != "") != 1 {
+		if countTrue(e.Is != nil, e.AtLeast != nil, e.AtMost != nil, e.Above != "", e.Below != "") != 1 {
 			s.doc.Add(at, "gives one of is, at-least, at-most, above and below")
 		}
-		if e.Within != nil && (e.Is == nil || e.Within.Value <= 0 || e.Within.Of != Count && e.Within.Of != Points) {
+		if e.Within != nil && (e.Is == nil || e.Within.Value <= 0 || e.Within.Dimension != Count && e.Within.Dimension != Points) {
 			s.doc.Add(at+".within", "is a share such as 10 %%, or points, of what stands under is")
 		}
 	}
@@ -166,7 +166,7 @@ func (s *Study) checkParam(p *Parameter, origins int) {
 	if p.Name == "" || p.Is == "" {
 		s.doc.Add(p.path, "needs a name and what it is")
 	}
-	if n := given(p.From != "", p.Fitted != "", p.Chosen != ""); n < origins || n > 1 {
+	if n := countTrue(p.From != "", p.Fitted != "", p.Chosen != ""); n < origins || n > 1 {
 		s.doc.Add(p.path, "says where its value comes from by one of from, fitted and chosen")
 	}
 	if p.fittedTo(s.ID) {
@@ -174,8 +174,8 @@ func (s *Study) checkParam(p *Parameter, origins int) {
 	}
 }
 
-// given counts what is.
-func given(each ...bool) (n int) {
+// countTrue counts what is.
+func countTrue(each ...bool) (n int) {
 	for _, is := range each {
 		if is {
 			n++

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	maxInside = 8  // simulations of a study that are looked into: models may make thousands
-	insideAt  = 48 // points of a curve
+	maxInside    = 8  // simulations of a study that are looked into: models may make thousands
+	insidePoints = 48 // points of a curve
 )
 
 // Inside is what there is to see in the simulations of a study besides its results: histograms, and what waits over
@@ -65,7 +65,7 @@ func (in *Inside) plots() []Plot {
 
 // most is a curve of the most that waits in each of some stretches of time, up to the end of the stretch.
 func most(w *sim.Series) (points [][2]float64) {
-	each := max(1, (len(w.Values)+insideAt-1)/insideAt)
+	each := max(1, (len(w.Values)+insidePoints-1)/insidePoints)
 	for i := 0; i < len(w.Values); i += each {
 		end, v := min(i+each, len(w.Values)), int64(0)
 		for _, one := range w.Values[i:end] {
@@ -79,7 +79,7 @@ func most(w *sim.Series) (points [][2]float64) {
 // shares are those of stretches of the same width between the least value and the greatest, each at its beginning.
 // Empty ones are left out.
 func shares(h *sim.Histogram) [][2]float64 {
-	width := max(1, (h.Max()-h.Min())/insideAt+1)
+	width := max(1, (h.Max()-h.Min())/insidePoints+1)
 	points := make([][2]float64, (h.Max()-h.Min())/width+1)
 	for i := range points {
 		points[i][0] = micros(h.Min() + int64(i)*width)

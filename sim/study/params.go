@@ -116,7 +116,7 @@ func (p *Params) Quantities(name string, of Dimension) []float64 {
 		switch err := q.UnmarshalText([]byte(text)); {
 		case err != nil:
 			p.Wrong(name, "%v", err)
-		case q.Of != of:
+		case q.Dimension != of:
 			p.Wrong(name, "%s is not in %s", text, orNumber(of))
 		}
 		all = append(all, q.Value)
@@ -157,33 +157,33 @@ func (p *Params) Time(name string) sim.Time {
 
 // Int is a whole number between two.
 func (p *Params) Int(name string, least, most int) int {
-	return p.whole(name, p.Quantity(name, Count), least, most)
+	return p.integer(name, p.Quantity(name, Count), least, most)
 }
 
 // Ints are several.
 func (p *Params) Ints(name string, least, most int) []int {
 	var all []int
 	for _, v := range p.Quantities(name, Count) {
-		all = append(all, p.whole(name, v, least, most))
+		all = append(all, p.integer(name, v, least, most))
 	}
 	return all
 }
 
 // Size is a number of bytes between two.
 func (p *Params) Size(name string, least, most int) int {
-	return p.whole(name, p.Quantity(name, Bytes), least, most)
+	return p.integer(name, p.Quantity(name, Bytes), least, most)
 }
 
 // Sizes are several.
 func (p *Params) Sizes(name string, least, most int) []int {
 	var all []int
 	for _, v := range p.Quantities(name, Bytes) {
-		all = append(all, p.whole(name, v, least, most))
+		all = append(all, p.integer(name, v, least, most))
 	}
 	return all
 }
 
-func (p *Params) whole(name string, v float64, least, most int) int {
+func (p *Params) integer(name string, v float64, least, most int) int {
 	if math.IsNaN(v) { // said already
 		return least
 	}

@@ -25,9 +25,9 @@ const (
 
 // A unit as it is written, and what one of it is.
 type unit struct {
-	name string
-	of   Dimension
-	is   float64
+	name      string
+	dimension Dimension
+	is        float64
 }
 
 // units in the order in which a value picks one. M is 10^6 and Mi 2^20: L1-farm, SCI-bridge and NIC-crossbar mean 2^20
@@ -45,15 +45,15 @@ var units = []unit{
 
 // Quantity is a number of something. The zero value is the number 0.
 type Quantity struct {
-	Value float64 // in the unit that names the dimension
-	Of    Dimension
-	unit  string // as written; "" = whichever suits
+	Value     float64 // in the unit that names the dimension
+	Dimension Dimension
+	unit      string // as written; "" = whichever suits
 }
 
 // Number is the value in the unit that it was written with.
 func (q Quantity) Number() float64 {
 	for _, u := range units {
-		if u.name == q.unit && u.of == q.Of {
+		if u.name == q.unit && u.dimension == q.Dimension {
 			return q.Value / u.is
 		}
 	}
@@ -61,7 +61,7 @@ func (q Quantity) Number() float64 {
 }
 
 // Q is a quantity of a model's outcome.
-func Q(value float64, of Dimension) Quantity { return Quantity{Value: value, Of: of} }
+func Q(value float64, of Dimension) Quantity { return Quantity{Value: value, Dimension: of} }
 
 // Share is a part of a whole, written in per cent.
 func Share(part float64) Quantity { return Quantity{Value: part, unit: "%"} }
@@ -87,7 +87,7 @@ func (q *Quantity) UnmarshalText(text []byte) error {
 	}
 	for _, u := range units {
 		if u.name == name {
-			q.Value, q.Of = v*u.is, u.of
+			q.Value, q.Dimension = v*u.is, u.dimension
 			return nil
 		}
 	}
@@ -95,17 +95,17 @@ func (q *Quantity) UnmarshalText(text []byte) error {
 }
 
 // String writes it in the unit it was written with, or in one that suits.
-func (q Quantity) String() string { return q.in(q.unit) }
+func (q Quantity) String() string { return q.inUnit(q.unit) }
 
-// in writes it in the unit of that name; "" = one that suits.
-func (q Quantity) in(name string) string {
+// inUnit writes it in the unit of that name; "" = one that suits.
+func (q Quantity) inUnit(name string) string {
 	best, found := unit{is: 1}, false
 	for _, u := range units {
 		switch {
-		case u.of != q.Of || u.name == "us" || u.name == "h" && name != "h":
+		case u.dimension != q.Dimension || u.name == "us" || u.name == "h" && name != "h":
 		case name == u.name:
 			return digits(q.Value/u.is) + " " + u.name
-		case name == "" && u.of != Count && !strings.Contains(u.name, "i") && // nor bits
+		case name == "" && u.dimension != Count && !strings.Contains(u.name, "i") && // nor bits
 			u.name != "/s" &&
 			(!found || math.Abs(q.Value) >= u.is):
 			best, found = u, true

@@ -64,8 +64,8 @@ type Varied struct {
 	Results []Result
 }
 
-// Say adds a result.
-func (o *Outcome) Say(name string, q Quantity) {
+// Add adds a result.
+func (o *Outcome) Add(name string, q Quantity) {
 	o.Results = append(o.Results, Result{Name: name, Quantity: q})
 }
 
@@ -191,7 +191,7 @@ func (e *Expectation) judgeCases(out *Outcome) Judged {
 		}
 	}
 	if bound, _ := e.bound(out); bound != nil && least != most {
-		j.Range = least.in(bound.unit) + " to " + most.in(bound.unit)
+		j.Range = least.inUnit(bound.unit) + " to " + most.inUnit(bound.unit)
 	}
 	between := e.Is != nil && least.Value <= e.Is.Value && e.Is.Value <= most.Value
 	switch {
@@ -217,8 +217,8 @@ func (e *Expectation) judge(out *Outcome) Judged {
 	if !is || bound == nil {
 		return j
 	}
-	j.Simulated = got.in(bound.unit)
-	if got.Of != bound.Of {
+	j.Simulated = got.inUnit(bound.unit)
+	if got.Dimension != bound.Dimension {
 		j.Verdict = Differs
 		return j
 	}
@@ -228,7 +228,7 @@ func (e *Expectation) judge(out *Outcome) Judged {
 	}
 	var holds bool
 	switch {
-	case e.Is != nil && e.Within != nil && e.Within.Of == Points:
+	case e.Is != nil && e.Within != nil && e.Within.Dimension == Points:
 		j.Deviation = fmt.Sprintf("%+.1f points", 100*off)
 		holds = math.Abs(off) <= e.Within.Value && (bound.Value == 0 || (got.Value < 0) == (bound.Value < 0))
 	case e.Is != nil:

@@ -14,19 +14,19 @@ import (
 	"ringlet/testkit/must"
 )
 
-// echo gives back what it was asked for.
-var echo = study.Model{Name: "echo", Run: func(_ context.Context, p *study.Params, _ study.Env) (study.Outcome, error) {
+// echoModel gives back what it was asked for.
+var echoModel = study.Model{Name: "echo", Run: func(_ context.Context, p *study.Params, _ study.Env) (study.Outcome, error) {
 	var out study.Outcome
 	delay, nodes, rate := p.Time("delay"), p.Int("nodes", 1, 100), p.Quantity("rate", study.Rate)
 	sizes, kind := p.Sizes("sizes", 1, 1<<20), p.Word("kind", "ring", "torus")
 	if err := p.Err(); err != nil {
 		return out, err
 	}
-	out.Say("delay", study.Q(delay.Seconds(), study.Time))
-	out.Say("nodes", study.Q(float64(nodes), study.Count))
-	out.Say("rate", study.Q(rate, study.Rate))
-	out.Say("all", study.Q(float64(sizes[0]+sizes[1]), study.Bytes))
-	out.Say("loss", study.Share(-0.06))
+	out.Add("delay", study.Q(delay.Seconds(), study.Time))
+	out.Add("nodes", study.Q(float64(nodes), study.Count))
+	out.Add("rate", study.Q(rate, study.Rate))
+	out.Add("all", study.Q(float64(sizes[0]+sizes[1]), study.Bytes))
+	out.Add("loss", study.Share(-0.06))
 	if kind == "torus" {
 		out.Notes = append(out.Notes, kind)
 	}
@@ -65,7 +65,7 @@ func run(t *testing.T, text string) (*study.Study, study.Outcome, error) {
 	if err != nil {
 		return nil, study.Outcome{}, err
 	}
-	out, err := s.Run(t.Context(), []study.Model{echo}, study.Env{})
+	out, err := s.Run(t.Context(), []study.Model{echoModel}, study.Env{})
 	return s, out, err
 }
 
@@ -246,7 +246,7 @@ func TestInside(t *testing.T) {
 				traced++
 			}
 			for i := range 1000 {
-				s.At(sim.Time(i)*sim.Microsecond, sim.Func(func(n, _ int64) { waits = n; h.Add(n * n * int64(sim.Nanosecond)) }),
+				s.ScheduleAt(sim.Time(i)*sim.Microsecond, sim.Func(func(n, _ int64) { waits = n; h.Add(n * n * int64(sim.Nanosecond)) }),
 					int64(i), 0)
 			}
 			s.Run(ctx, env.Limits(0))

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"ringlet/sim"
-	"ringlet/sim/part"
+	"ringlet/sim/component"
 	"ringlet/sim/sci"
 )
 
@@ -14,7 +14,7 @@ type computer struct {
 	index  int
 	node   *sci.Node
 	rng    *sim.Stream
-	ready  *part.Queue[int64]
+	ready  *component.Queue[int64]
 	busy   int
 	victim bool // the next event lets it sleep
 
@@ -22,9 +22,9 @@ type computer struct {
 }
 
 type (
-	inMemory computer // a packet is
-	worked   computer // a processor has done with an event
-	feedback computer
+	packetPlaced   computer // a packet is
+	eventProcessed computer // a processor has done with an event
+	feedback       computer
 )
 
 func newComputer(f *farm, i int, node *sci.Node) *computer {
@@ -33,20 +33,20 @@ func newComputer(f *farm, i int, node *sci.Node) *computer {
 		index: i,
 		node:  node,
 		rng:   f.s.Stream(fmt.Sprint("computing node ", i)),
-		ready: part.NewQueue[int64](f.s, 0),
+		ready: component.NewQueue[int64](f.s, 0),
 	}
 	node.To = c
 	return c
 }
 
-// Take: the first word of a packet is on the bus; the last one follows.
-func (c *computer) Take(p *sci.Packet) {
+// Receive: the first word of a packet is on the bus; the last one follows.
+func (c *computer) Receive(p *sci.Packet) {
 	clocks := sim.Time((p.Size+7)/8) * c.f.cfg.net.PCIClock
 	c.bytes += uint64(p.Size)
-	c.f.s.After(clocks, (*inMemory)(c), p.ID, p.Part)
+	c.f.s.ScheduleAfter(clocks, (*packetPlaced)(c), p.ID, p.Piece)
 }
 
-func (m *inMemory) Handle(at, from int64) {
+func (m *packetPlaced) Handle(at, from int64) {
 	c := (*computer)(m)
 	e := &c.f.events[at]
 	if int(from) < e.last {
@@ -68,13 +68,13 @@ func (c *computer) built(at int64) {
 		f.long.Add(latency)
 		f.tail.Add(latency)
 	case f.cfg.again > 0 && c.rng.Float64() < f.cfg.again:
-		f.first(e, latency)
+		f.recordFirst(e, latency)
 		e.second = true
 		e.missing, e.last = f.pieces(e), -1
-		f.s.After(f.cfg.compute.feedback, (*askAgain)(f.sched), at, 0)
+		f.s.ScheduleAfter(f.cfg.compute.feedback, (*secondRequest)(f.sched), at, 0)
 		return
 	default:
-		f.first(e, latency)
+		f.recordFirst(e, latency)
 		f.full.Add(latency)
 		f.tail.Add(latency)
 	}
@@ -84,14 +84,14 @@ func (c *computer) built(at int64) {
 	c.work()
 }
 
-// first notes that the first part of an event is there.
-func (f *farm) first(e *event, latency int64) {
+// recordFirst notes that the first part of an event is there.
+func (f *farm) recordFirst(e *event, latency int64) {
 	f.building.Add(latency)
 	f.triggered.Add(int64(f.s.Now() - e.came))
 }
 
-// use notes that one processor more or less works.
-func (f *farm) use(d int64) {
+// addBusy notes that one processor more or less works.
+func (f *farm) addBusy(d int64) {
 	f.busy.Add(f.s.Now(), d)
 	all := int64(0)
 	if f.busy.Value() == int64(len(f.cns)*f.cfg.compute.processors) {
@@ -107,7 +107,7 @@ func (c *computer) work() {
 		return
 	}
 	c.busy++
-	c.f.use(1)
+	c.f.addBusy(1)
 	d := p.least
 	if p.mean > 0 {
 		d += c.rng.Exp(p.mean)
@@ -117,15 +117,15 @@ func (c *computer) work() {
 		c.victim, asleep = false, 1
 		d += p.suspend
 	}
-	c.f.s.After(d, (*worked)(c), c.ready.Get(), asleep)
+	c.f.s.ScheduleAfter(d, (*eventProcessed)(c), c.ready.Get(), asleep)
 }
 
-func (w *worked) Handle(at, asleep int64) {
+func (w *eventProcessed) Handle(at, asleep int64) {
 	c := (*computer)(w)
 	c.busy--
-	c.f.use(-1)
+	c.f.addBusy(-1)
 	if asleep > 0 {
-		c.f.next(c.index)
+		c.f.nextVictim(c.index)
 	}
 	(*feedback)(c).Handle(at, 0)
 	c.work()
@@ -136,14 +136,14 @@ func (b *feedback) Handle(at, _ int64) {
 	c := (*computer)(b)
 	switch {
 	case c.f.cfg.scheduler < 0:
-		c.f.s.After(c.f.cfg.compute.feedback, c.f.sched, at, 0)
+		c.f.s.ScheduleAfter(c.f.cfg.compute.feedback, c.f.sched, at, 0)
 	case !c.node.Send(c.f.cfg.scheduler, c.f.cfg.compute.size, at, 0):
-		c.f.s.After(c.f.clocks(c.f.cfg.bus.refused), b, at, 0)
+		c.f.s.ScheduleAfter(c.f.clocks(c.f.cfg.bus.refused), b, at, 0)
 	}
 }
 
-// next lets a node in the next column sleep; in a column the nodes take turns.
-func (f *farm) next(index int) {
+// nextVictim lets a node in the next column sleep; in a column the nodes take turns.
+func (f *farm) nextVictim(index int) {
 	columns := f.cfg.columns
 	for c, members := range columns {
 		for row, bu := range members {

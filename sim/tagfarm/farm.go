@@ -4,18 +4,18 @@ import (
 	"context"
 
 	"ringlet/sim"
-	"ringlet/sim/part"
+	"ringlet/sim/component"
 	"ringlet/sim/sci"
 	"ringlet/tagnet"
 )
 
 // config is what a farm is made of and how it is driven.
 type config struct {
-	bus     bus
-	driver  driver
-	ring    controlRing
-	order   order
-	compute compute
+	bus         bus
+	driver      driver
+	controlRing controlRing
+	order       order
+	compute     compute
 
 	// The network and who stands where in it.
 
@@ -38,13 +38,13 @@ type config struct {
 
 // bus is the PCI bus of a feeding node, in clocks.
 type bus struct {
-	clock   sim.Time
-	grant   int // to get the bus
-	address int
-	setup   int // of the target
-	refused int // a start that the target refuses
-	piece   int // bytes of a burst at most; 8 B a clock
-	whole   bool
+	clock      sim.Time
+	grant      int // to get the bus
+	address    int
+	setup      int // of the target
+	refused    int // a start that the target refuses
+	piece      int // bytes of a burst at most; 8 B a clock
+	fullBursts bool
 }
 
 // driver is what the SCI driver does on a feeding node: it regularly holds the bus, so that the DMA engine, which
@@ -72,7 +72,7 @@ type order struct {
 	slots     int // buffers of a computing node
 	policy    tagnet.Policy
 	bypass    bool // tags of the core's ring, which busy feeding nodes pass on
-	inARow    int  // > 0: nobody chooses: so many successive events to a column, and the next column then
+	perColumn int  // > 0: nobody chooses: so many successive events to a column, and the next column then
 }
 
 // compute is what a computing node does with an event.
@@ -142,7 +142,7 @@ func newFarm(s *sim.Sim, cfg config, trace *sim.Trace) *farm {
 		f.latency = append(f.latency, &sim.Histogram{})
 	}
 	for range len(cfg.feeders) + 1 {
-		f.hops = append(f.hops, &hop{f: f, to: len(f.hops), flying: part.NewQueue[int64](s, 0)})
+		f.hops = append(f.hops, &hop{f: f, to: len(f.hops), flying: component.NewQueue[int64](s, 0)})
 	}
 	f.sched = newScheduler(f)
 	for i, at := range cfg.computers {
@@ -170,17 +170,17 @@ func (f *farm) show() {
 
 // run plays until the triggers end. It reports whether it was not interrupted.
 func (f *farm) run(ctx context.Context, progress func(sim.Time, uint64)) bool {
-	f.s.At(0, (*trigger)(f.sched), 0, 0)
+	f.s.ScheduleAt(0, (*trigger)(f.sched), 0, 0)
 	if f.cfg.warm > 0 {
-		f.s.At(f.cfg.warm, sim.Func(func(int64, int64) { f.restart() }), 0, 0)
+		f.s.ScheduleAt(f.cfg.warm, sim.Func(func(int64, int64) { f.restart() }), 0, 0)
 	}
-	f.s.At(f.cfg.until, sim.Func(func(int64, int64) {}), 0, 0) // so the clock stands there, even if nothing happens
+	f.s.ScheduleAt(f.cfg.until, sim.Func(func(int64, int64) {}), 0, 0) // so the clock stands there, even if nothing happens
 	return f.s.Run(ctx, sim.Limits{Until: f.cfg.until, Progress: progress}) != sim.Interrupted
 }
 
 // drain plays what is under way to its end; the drivers would never end.
 func (f *farm) drain(ctx context.Context) {
-	for f.inside.Value() > 0 && f.s.Run(ctx, sim.Limits{Events: 1}) == sim.AtEvents {
+	for f.inside.Value() > 0 && f.s.Run(ctx, sim.Limits{Events: 1}) == sim.EventLimit {
 	}
 }
 
@@ -235,8 +235,8 @@ func (f *farm) pieces(e *event) (n int) {
 	return n
 }
 
-// let gives up one of the two holds on an event.
-func (f *farm) let(at int64) {
+// release gives up one of the two holds on an event.
+func (f *farm) release(at int64) {
 	if f.events[at].holders--; f.events[at].holders == 0 {
 		f.free = append(f.free, at)
 	}

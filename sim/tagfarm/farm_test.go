@@ -26,18 +26,18 @@ func small(period, until sim.Time) config {
 			refused: 9,
 			piece:   128,
 		},
-		net:       sci.Dolphin(),
-		size:      []int{8, 2},
-		feeders:   []int{0, 8},
-		computers: []int{1, 2, 4, 5, 6, 7, 9, 10, 12, 13, 14, 15},
-		columns:   [][]int{{0, 6}, {1, 7}, {2, 8}, {3, 9}, {4, 10}, {5, 11}},
-		scheduler: 11,
-		watch:     -1,
-		ring:      controlRing{processing: sim.Microsecond},
-		order:     order{slots: 10, policy: tagnet.Skip},
-		compute:   compute{processors: 1, least: 1500 * sim.Nanosecond, size: 8},
-		period:    period,
-		until:     until,
+		net:         sci.Dolphin(),
+		size:        []int{8, 2},
+		feeders:     []int{0, 8},
+		computers:   []int{1, 2, 4, 5, 6, 7, 9, 10, 12, 13, 14, 15},
+		columns:     [][]int{{0, 6}, {1, 7}, {2, 8}, {3, 9}, {4, 10}, {5, 11}},
+		scheduler:   11,
+		watch:       -1,
+		controlRing: controlRing{processing: sim.Microsecond},
+		order:       order{slots: 10, policy: tagnet.Skip},
+		compute:     compute{processors: 1, least: 1500 * sim.Nanosecond, size: 8},
+		period:      period,
+		until:       until,
 	}
 	return c.fixed(128)
 }
@@ -53,7 +53,7 @@ func cube(period, until sim.Time) config {
 		computers: 16,
 	})
 	c.scheduler, c.compute.feedback = -1, 2*sim.Microsecond
-	c.ring.processing = 0
+	c.controlRing.processing = 0
 	return c.fixed(128)
 }
 
@@ -249,7 +249,7 @@ func TestSameSeedSameOutcome(t *testing.T) {
 
 func TestNoAllocation(t *testing.T) {
 	f := newFarm(sim.New(1), small(600*sim.Nanosecond, sim.Second), nil)
-	f.s.At(0, (*trigger)(f.sched), 0, 0)
+	f.s.ScheduleAt(0, (*trigger)(f.sched), 0, 0)
 	ctx := context.Background()
 	turn := func() { f.s.Run(ctx, sim.Limits{Events: 100_000}) }
 	turn()
@@ -262,7 +262,7 @@ func TestNoAllocation(t *testing.T) {
 func TestUnshaped(t *testing.T) {
 	var out study.Outcome
 	for spread, want := range map[string][2]float64{"fixed": {0.999, 1.001}, "exponential": {0.4, 0.7}} {
-		use := newUnshaped(sim.New(1), 8, 2000, 200e6, spread).use(t.Context(), study.Env{}, sim.Second/10, &out)
+		use := newUnshaped(sim.New(1), 8, 2000, 200e6, spread).utilization(t.Context(), study.Env{}, sim.Second/10, &out)
 		if use < want[0] || use > want[1] {
 			t.Errorf("%s sizes use %v of the switch", spread, use)
 		}

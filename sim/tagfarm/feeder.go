@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"ringlet/sim"
-	"ringlet/sim/part"
+	"ringlet/sim/component"
 	"ringlet/sim/sci"
 )
 
@@ -20,14 +20,14 @@ type feeder struct {
 	rng   *sim.Stream
 	track sim.Track
 
-	queue   *part.Queue[int64]
-	came    *part.Queue[sim.Time]
-	working bool
-	current int64
-	left    int      // bytes of the current event
-	burst   int      // bytes of the current burst
-	start   sim.Time // of the request for the current burst
-	held    sim.Time // the driver holds the bus until then
+	queue     *component.Queue[int64]
+	came      *component.Queue[sim.Time]
+	working   bool
+	current   int64
+	remaining int      // bytes of the current event
+	burst     int      // bytes of the current burst
+	start     sim.Time // of the request for the current burst
+	held      sim.Time // the driver holds the bus until then
 
 	transfers, bytes uint64
 	bursts, data     uint64 // data: clocks
@@ -53,13 +53,13 @@ func newFeeder(f *farm, i int, node *sci.Node) *feeder {
 		node:  node,
 		rng:   f.s.Stream(fmt.Sprint("driver ", i)),
 		track: f.trace.Track(fmt.Sprint("feeding node ", i+1)),
-		queue: part.NewQueue[int64](f.s, 0),
-		came:  part.NewQueue[sim.Time](f.s, 0),
+		queue: component.NewQueue[int64](f.s, 0),
+		came:  component.NewQueue[sim.Time](f.s, 0),
 		least: sim.Forever,
 		start: -1,
 	}
 	if f.cfg.driver.every > 0 {
-		f.s.After(sim.Time(n.rng.Int64N(int64(f.cfg.driver.every))), (*heartbeat)(n), 0, 0)
+		f.s.ScheduleAfter(sim.Time(n.rng.Int64N(int64(f.cfg.driver.every))), (*heartbeat)(n), 0, 0)
 	}
 	return n
 }
@@ -71,8 +71,8 @@ func (n *feeder) restart() {
 	n.queue.Length.Restart(n.f.s.Now())
 }
 
-// message takes one from the control ring.
-func (n *feeder) message(at int64) {
+// receiveMessage takes one from the control ring.
+func (n *feeder) receiveMessage(at int64) {
 	e := &n.f.events[at]
 	if n.f.cfg.order.bypass {
 		switch {
@@ -85,7 +85,7 @@ func (n *feeder) message(at int64) {
 			return
 		}
 	}
-	if n.f.cfg.ring.atOnce {
+	if n.f.cfg.controlRing.atOnce {
 		n.forward(at)
 	}
 	n.queue.Put(at)
@@ -101,8 +101,8 @@ func (n *feeder) kick() {
 	n.working = true
 	n.current = n.queue.Get()
 	n.wait.Add(int64(n.f.s.Now() - n.came.Get()))
-	n.left = n.f.events[n.current].bytes[n.index]
-	if n.left == 0 {
+	n.remaining = n.f.events[n.current].bytes[n.index]
+	if n.remaining == 0 {
 		n.done()
 		return
 	}
@@ -115,7 +115,7 @@ func (n *feeder) request() {
 	if e := &n.f.events[n.current]; e.began < 0 {
 		e.began = at
 	}
-	n.f.s.At(at+n.f.clocks(n.f.cfg.bus.grant), (*granted)(n), 0, 0)
+	n.f.s.ScheduleAt(at+n.f.clocks(n.f.cfg.bus.grant), (*granted)(n), 0, 0)
 }
 
 func (g *granted) Handle(int64, int64) {
@@ -130,7 +130,7 @@ func (g *granted) Handle(int64, int64) {
 	}
 	n.start = now
 	n.bus.Set(now, 1)
-	n.f.s.After(n.f.clocks(b.address+b.setup), (*firstWord)(n), 0, 0)
+	n.f.s.ScheduleAfter(n.f.clocks(b.address+b.setup), (*firstWord)(n), 0, 0)
 }
 
 // retry: the target refuses the start; the engine asks again at a time.
@@ -138,16 +138,16 @@ func (n *feeder) retry(again sim.Time) {
 	n.retries++
 	n.bus.Set(n.f.s.Now(), 0)
 	n.f.trace.Instant(n.track, "retry", n.f.s.Now(), n.current)
-	n.f.s.At(edge(again, n.f.cfg.bus.clock)+n.f.clocks(n.f.cfg.bus.grant), (*granted)(n), 0, 0)
+	n.f.s.ScheduleAt(edge(again, n.f.cfg.bus.clock)+n.f.clocks(n.f.cfg.bus.grant), (*granted)(n), 0, 0)
 }
 
 func (w *firstWord) Handle(int64, int64) {
 	n := (*feeder)(w)
 	b := &n.f.cfg.bus
 	e := &n.f.events[n.current]
-	n.burst = min(n.left, b.piece)
+	n.burst = min(n.remaining, b.piece)
 	words := n.burst
-	if b.whole {
+	if b.fullBursts {
 		words = b.piece
 	}
 	if !n.node.Send(n.f.cfg.computers[e.bu], words, n.current, int64(n.index)) {
@@ -157,7 +157,7 @@ func (w *firstWord) Handle(int64, int64) {
 	}
 	clocks := (words + 7) / 8
 	n.data += uint64(clocks)
-	n.f.s.After(n.f.clocks(clocks), (*burstOver)(n), 0, 0)
+	n.f.s.ScheduleAfter(n.f.clocks(clocks), (*burstOver)(n), 0, 0)
 }
 
 func (o *burstOver) Handle(int64, int64) {
@@ -167,7 +167,7 @@ func (o *burstOver) Handle(int64, int64) {
 	n.bursts++
 	n.bytes += uint64(n.burst)
 	n.f.trace.Span(n.track, "burst", n.start, now, n.current)
-	if n.left -= n.burst; n.left > 0 {
+	if n.remaining -= n.burst; n.remaining > 0 {
 		n.request()
 		return
 	}
@@ -179,7 +179,7 @@ func (n *feeder) done() {
 	n.transfers++
 	n.working = false
 	n.f.events[n.current].tag.Served.Add(n.index)
-	if !n.f.cfg.ring.atOnce {
+	if !n.f.cfg.controlRing.atOnce {
 		n.forward(n.current)
 	}
 	n.kick()
@@ -195,7 +195,7 @@ func (h *heartbeat) Handle(int64, int64) {
 	n := (*feeder)(h)
 	n.accesses++
 	n.held = n.f.s.Now() + n.f.cfg.driver.gap
-	n.f.s.After(n.f.cfg.driver.every, h, 0, 0)
+	n.f.s.ScheduleAfter(n.f.cfg.driver.every, h, 0, 0)
 }
 
 // use is the share of the time in which the bus is not idle.
@@ -209,24 +209,24 @@ type hop struct {
 	f      *farm
 	to     int
 	free   sim.Time // when the link has sent what it has
-	flying *part.Queue[int64]
+	flying *component.Queue[int64]
 }
 
 // send takes a message from the transmit FIFO.
 func (h *hop) send(at int64) {
-	r := &h.f.cfg.ring
+	r := &h.f.cfg.controlRing
 	start := max(edge(h.f.s.Now(), r.strobe), h.free)
 	h.free = start + sim.Time(r.words)*r.strobe
 	h.flying.Put(at)
-	h.f.s.At(h.free+r.wire+r.processing, h, 0, 0)
+	h.f.s.ScheduleAt(h.free+r.wire+r.processing, h, 0, 0)
 }
 
 // Handle: the first message is at the other end.
 func (h *hop) Handle(int64, int64) {
 	at := h.flying.Get()
 	if h.to < len(h.f.fns) {
-		h.f.fns[h.to].message(at)
+		h.f.fns[h.to].receiveMessage(at)
 		return
 	}
-	h.f.sched.back(at)
+	h.f.sched.messageReturned(at)
 }

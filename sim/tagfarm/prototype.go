@@ -34,7 +34,7 @@ func prototype(p *study.Params) config {
 			gap:    p.Time("driver-gap"),
 			clocks: p.Int("driver-clocks", 0, 1000),
 		},
-		ring: controlRing{
+		controlRing: controlRing{
 			words:      p.Int("message-words", 1, 64),
 			strobe:     sim.Period(p.Quantity("strobe", study.Rate)),
 			wire:       p.Time("wire"),
@@ -80,7 +80,7 @@ func (c *config) input(p *study.Params) {
 	c.warm = c.until / 4
 }
 
-func (c *config) at(rate float64) config {
+func (c *config) atRate(rate float64) config {
 	d := *c
 	d.period = sim.Period(rate)
 	return d
@@ -123,26 +123,26 @@ var prototypeRate = study.Model{
 		var out study.Outcome
 		f := play(ctx, c, env, &out)
 		fn := f.fns[len(f.fns)-1]
-		out.Say("peak-rate", study.Q(1/f.fns[0].least.Seconds(), study.Rate))
-		out.Say("mean-rate", f.per(f.fns[0].transfers))
-		out.Say("mean-rate-last", f.per(fn.transfers))
-		out.Say("built-rate", f.per(f.built))
-		out.Say("data-rate", study.Q(sim.PerSecond(fn.bytes, f.measured()), study.Bandwidth))
-		out.Say("bus-idle", study.Share(1-fn.use()))
+		out.Add("peak-rate", study.Q(1/f.fns[0].least.Seconds(), study.Rate))
+		out.Add("mean-rate", f.per(f.fns[0].transfers))
+		out.Add("mean-rate-last", f.per(fn.transfers))
+		out.Add("built-rate", f.per(f.built))
+		out.Add("data-rate", study.Q(sim.PerSecond(fn.bytes, f.measured()), study.Bandwidth))
+		out.Add("bus-idle", study.Share(1-fn.use()))
 		data := f.clocks(int(fn.data)).Seconds() / f.measured().Seconds()
-		out.Say("bus-data", study.Share(data))
-		out.Say("bus-overhead", study.Share(fn.use()-data))
+		out.Add("bus-data", study.Share(data))
+		out.Add("bus-overhead", study.Share(fn.use()-data))
 		rate := sim.PerSecond(fn.transfers, f.measured())
-		out.Say("gain", study.Share(rate/basic-1))
-		out.Say("retries", f.per(fn.retries))
-		out.Say("driver-accesses", f.per(fn.accesses))
-		out.Say("scheduler-latency", study.Q(float64(f.sched.latency.Quantile(0.5)), study.Count))
-		out.Say("scheduler-selection", study.Q(float64(c.order.selection), study.Count))
-		out.Say("clocks-between-events", study.Q(1/rate/c.order.clock.Seconds(), study.Count))
-		out.Say("same-column-again", count(f.sched.sameAgain))
-		out.Say("out-of-order", count(f.disorder))
-		out.Say("system-latency", f.mean(&f.system))
-		out.Say("node-traffic", study.Q(sim.PerSecond(f.cns[6].bytes, f.s.Now()), study.Bandwidth))
+		out.Add("gain", study.Share(rate/basic-1))
+		out.Add("retries", f.per(fn.retries))
+		out.Add("driver-accesses", f.per(fn.accesses))
+		out.Add("scheduler-latency", study.Q(float64(f.sched.latency.Quantile(0.5)), study.Count))
+		out.Add("scheduler-selection", study.Q(float64(c.order.selection), study.Count))
+		out.Add("clocks-between-events", study.Q(1/rate/c.order.clock.Seconds(), study.Count))
+		out.Add("same-column-again", count(f.sched.sameAgain))
+		out.Add("out-of-order", count(f.disorder))
+		out.Add("system-latency", f.mean(&f.system))
+		out.Add("node-traffic", study.Q(sim.PerSecond(f.cns[6].bytes, f.s.Now()), study.Bandwidth))
 		return out, f.idle(ctx, env, &out)
 	},
 }
@@ -157,7 +157,7 @@ func (f *farm) idle(ctx context.Context, env study.Env, out *study.Outcome) erro
 		c.driver.every = with.every
 		c.period, c.warm, c.until = sim.Second, sim.Millisecond, sim.Second/10
 		quiet := play(ctx, c, study.Env{Seed: env.Seed}, out)
-		out.Say(with.name, study.Share(1-quiet.fns[len(quiet.fns)-1].use()))
+		out.Add(with.name, study.Share(1-quiet.fns[len(quiet.fns)-1].use()))
 	}
 	return nil
 }
@@ -178,10 +178,10 @@ var prototypeLatency = study.Model{
 		var out study.Outcome
 		out.Plots = append(out.Plots, c.latencies(ctx, rates, env, &out))
 		for _, sleep := range sleeps {
-			d := c.at(rates[0])
+			d := c.atRate(rates[0])
 			d.compute.least += sim.Time(sleep * float64(sim.Second))
 			f := play(ctx, d, study.Env{Seed: env.Seed}, &out)
-			out.Say("system-"+squeeze(study.Q(sleep, study.Time).String()), f.mean(&f.system))
+			out.Add("system-"+squeeze(study.Q(sleep, study.Time).String()), f.mean(&f.system))
 		}
 		return out, nil
 	},
@@ -194,7 +194,7 @@ func (c *config) latencies(ctx context.Context, rates []float64, env study.Env, 
 		curves := []study.Curve{{Name: "to FN1" + driven}, {Name: "to FN2" + driven}}
 		var first float64
 		for i, r := range rates {
-			d := c.at(r)
+			d := c.atRate(r)
 			if driven == "" {
 				d.driver.every = 0
 			}
@@ -204,14 +204,14 @@ func (c *config) latencies(ctx context.Context, rates []float64, env study.Env, 
 			for j, h := range f.latency {
 				curves[j].Points = append(curves[j].Points, [2]float64{r / 1e3, h.Mean() / float64(sim.Microsecond)})
 				name := fmt.Sprintf("fn%d-%s", j+1, at)
-				out.Say(name, f.mean(h))
-				out.Say(name+"-deviation", study.Q(h.Deviation()/float64(sim.Second), study.Time))
+				out.Add(name, f.mean(h))
+				out.Add(name+"-deviation", study.Q(h.Deviation()/float64(sim.Second), study.Time))
 			}
 			last := f.latency[len(f.latency)-1].Mean()
 			if i == 0 {
 				first = last
 			}
-			out.Say("change-"+at, study.Share(last/first-1))
+			out.Add("change-"+at, study.Share(last/first-1))
 		}
 		plot.Curves = append(plot.Curves, curves...)
 	}
@@ -248,7 +248,7 @@ var prototypeSuspension = study.Model{
 				f := play(ctx, d, env, &out)
 				curve.Points = append(curve.Points, [2]float64{sleep * 1e6, sim.PerSecond(f.built, f.measured()) / 1e6})
 				at := squeeze(study.Q(sleep, study.Time).String())
-				out.Say(name+"-"+at, f.per(f.built))
+				out.Add(name+"-"+at, f.per(f.built))
 			}
 			plot.Curves = append(plot.Curves, curve)
 		}
@@ -263,9 +263,9 @@ var prototypeRetries = study.Model{
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
 		c := prototype(p)
 		c.input(p)
-		broken := c.at(p.Quantity("uncontrolled-rate", study.Rate))
+		broken := c.atRate(p.Quantity("uncontrolled-rate", study.Rate))
 		rows := p.Ints("in-a-row", 1, 1000)
-		broken.ring.atOnce = true
+		broken.controlRing.atOnce = true
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
 		}
@@ -273,12 +273,12 @@ var prototypeRetries = study.Model{
 		last := len(c.feeders) - 1
 		ok := play(ctx, c, env, &out)
 		with := sim.PerSecond(ok.fns[last].retries, ok.measured())
-		out.Say("controlled", study.Q(with, study.Rate))
-		out.Say("controlled-busy-echoes", count(ok.net.Retried()))
-		out.Say("controlled-rate", ok.per(ok.fns[last].transfers))
+		out.Add("controlled", study.Q(with, study.Rate))
+		out.Add("controlled-busy-echoes", count(ok.net.Retried()))
+		out.Add("controlled-rate", ok.per(ok.fns[last].transfers))
 		curve := study.Curve{Name: "without the rules"}
 		for i, row := range rows {
-			broken.order.inARow = row
+			broken.order.perColumn = row
 			bad := play(ctx, broken, study.Env{Seed: env.Seed}, &out)
 			without := sim.PerSecond(bad.fns[last].retries, bad.measured())
 			curve.Points = append(curve.Points, [2]float64{float64(row), without / 1e3})
@@ -286,10 +286,10 @@ var prototypeRetries = study.Model{
 			if i > 0 {
 				name = fmt.Sprint(name, "-", row)
 			} else {
-				out.Say("ratio", study.Q(without/max(1, with), study.Count))
+				out.Add("ratio", study.Q(without/max(1, with), study.Count))
 			}
-			out.Say(name, study.Q(without, study.Rate))
-			out.Say(name+"-busy-echoes", bad.per(bad.net.Retried()))
+			out.Add(name, study.Q(without, study.Rate))
+			out.Add(name+"-busy-echoes", bad.per(bad.net.Retried()))
 		}
 		out.Plots = []study.Plot{{
 			Name:   "retries",

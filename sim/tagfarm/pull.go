@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"ringlet/sim"
-	"ringlet/sim/part"
+	"ringlet/sim/component"
 	"ringlet/sim/study"
 )
 
@@ -19,7 +19,7 @@ type unshaped struct {
 	spread  string
 	rate    float64 // B/s of a port
 	inputs  []*input
-	outputs []*part.Bus
+	outputs []*component.Bus
 	bytes   float64
 }
 
@@ -40,14 +40,14 @@ func newUnshaped(s *sim.Sim, ports int, mean, rate float64, spread string) *unsh
 		rate:   rate,
 	}
 	for range ports {
-		u.outputs = append(u.outputs, part.NewBus(s, 0))
+		u.outputs = append(u.outputs, component.NewBus(s, 0))
 		n := &input{u: u}
 		n.draw()
 		u.inputs = append(u.inputs, n)
 	}
 	for o, b := range u.outputs {
 		for _, n := range u.inputs {
-			b.Attach(&towards{n, o})
+			b.Attach(&inputToOutput{n, o})
 		}
 	}
 	if s.Observed() {
@@ -67,7 +67,7 @@ func (u *unshaped) observe() {
 		return n
 	})
 	for o, b := range u.outputs {
-		b.Trace(fmt.Sprintf("output %d", o), func(part.Client) string { return "fragment" })
+		b.Trace(fmt.Sprintf("output %d", o), func(component.Client) string { return "fragment" })
 	}
 }
 
@@ -79,22 +79,22 @@ func (n *input) draw() {
 	}
 }
 
-// towards is an input as an output sees it.
-type towards struct {
+// inputToOutput is an input as an output sees it.
+type inputToOutput struct {
 	*input
 	output int
 }
 
-func (t *towards) Offer() (sim.Time, bool) {
+func (t *inputToOutput) Offer() (sim.Time, bool) {
 	if t.busy || t.event%len(t.u.outputs) != t.output {
 		return 0, false
 	}
 	return sim.Time(t.size / t.u.rate * float64(sim.Second)), true
 }
 
-func (t *towards) Begin() { t.busy = true }
+func (t *inputToOutput) Begin() { t.busy = true }
 
-func (t *towards) End() {
+func (t *inputToOutput) End() {
 	t.u.bytes += t.size
 	t.busy = false
 	t.event++
@@ -104,10 +104,10 @@ func (t *towards) End() {
 	}
 }
 
-// use is the share of the ports' bandwidth that carries data when the inputs have always more.
-func (u *unshaped) use(ctx context.Context, env study.Env, until sim.Time, out *study.Outcome) float64 {
+// utilization is the share of the ports' bandwidth that carries data when the inputs have always more.
+func (u *unshaped) utilization(ctx context.Context, env study.Env, until sim.Time, out *study.Outcome) float64 {
 	for _, b := range u.outputs {
-		u.s.At(0, sim.Func(func(int64, int64) { b.Kick() }), 0, 0)
+		u.s.ScheduleAt(0, sim.Func(func(int64, int64) { b.Kick() }), 0, 0)
 	}
 	u.s.Run(ctx, env.Limits(until))
 	out.Events += u.s.Executed()
@@ -127,9 +127,9 @@ var switchUnshaped = study.Model{
 		}
 		var out study.Outcome
 		for _, spread := range spreads {
-			use := newUnshaped(env.Sim(), ports, mean, rate, spread).use(ctx, env, until, &out)
-			out.Say("use-"+spread, study.Share(use))
-			out.Say("port-rate-needed-"+spread, study.Q(rate/use, study.Bandwidth))
+			use := newUnshaped(env.Sim(), ports, mean, rate, spread).utilization(ctx, env, until, &out)
+			out.Add("use-"+spread, study.Share(use))
+			out.Add("port-rate-needed-"+spread, study.Q(rate/use, study.Bandwidth))
 		}
 		return out, nil
 	},
@@ -147,7 +147,7 @@ type pulled struct {
 
 	outputs   []*port // of the sources
 	receivers []*receiver
-	waiting   *part.Queue[sim.Time] // events without a receiver
+	waiting   *component.Queue[sim.Time] // events without a receiver
 	period    sim.Time
 	until     sim.Time
 	built     uint64
@@ -159,7 +159,7 @@ type pulled struct {
 // port sends fragments one after the other. Each is a receiver and one of its places.
 type port struct {
 	p     *pulled
-	queue *part.Queue[request]
+	queue *component.Queue[request]
 	then  func(request)
 	busy  bool
 }
@@ -175,14 +175,14 @@ type receiver struct {
 }
 
 type place struct {
-	busy  bool
-	since sim.Time
-	at    int // the next source, counted from the first
-	first int // source
-	left  int // fragments that have not come
+	busy    bool
+	since   sim.Time
+	next    int // the next source, counted from the first
+	first   int // source
+	missing int // fragments that have not come
 }
 
-func (o *port) put(r request) {
+func (o *port) enqueue(r request) {
 	o.queue.Put(r)
 	o.kick()
 }
@@ -192,7 +192,7 @@ func (o *port) kick() {
 		return
 	}
 	o.busy = true
-	o.p.s.After(o.p.wire, o, 0, 0)
+	o.p.s.ScheduleAfter(o.p.wire, o, 0, 0)
 }
 
 // Handle: a fragment has been sent.
@@ -203,29 +203,29 @@ func (o *port) Handle(int64, int64) {
 }
 
 func newPulled(s *sim.Sim, sources, receivers, places int) *pulled {
-	p := &pulled{s: s, sources: sources, waiting: part.NewQueue[sim.Time](s, 0)}
+	p := &pulled{s: s, sources: sources, waiting: component.NewQueue[sim.Time](s, 0)}
 	for range sources {
-		o := &port{p: p, queue: part.NewQueue[request](s, 0)}
-		o.then = func(r request) { s.After(p.trip, (*arriving)(p), int64(r.receiver), int64(r.place)) }
+		o := &port{p: p, queue: component.NewQueue[request](s, 0)}
+		o.then = func(r request) { s.ScheduleAfter(p.trip, (*fragmentArrived)(p), int64(r.receiver), int64(r.place)) }
 		p.outputs = append(p.outputs, o)
 	}
 	for range receivers {
-		o := &port{p: p, queue: part.NewQueue[request](s, 0), then: p.came}
+		o := &port{p: p, queue: component.NewQueue[request](s, 0), then: p.fragmentReceived}
 		p.receivers = append(p.receivers, &receiver{places: make([]place, places), port: o})
 	}
 	return p
 }
 
 type (
-	accepted pulled // an event
-	arriving pulled // a fragment at a receiver's port
-	asking   pulled // a request at a source
+	eventArrived    pulled // an event
+	fragmentArrived pulled // a fragment at a receiver's port
+	requestArrived  pulled // a request at a source
 )
 
-func (a *accepted) Handle(n, _ int64) {
+func (a *eventArrived) Handle(n, _ int64) {
 	p := (*pulled)(a)
 	if p.s.Now()+p.period <= p.until {
-		p.s.After(p.period, a, n+1, 0)
+		p.s.ScheduleAfter(p.period, a, n+1, 0)
 	}
 	p.waiting.Put(p.s.Now())
 	p.assign(int(n))
@@ -238,13 +238,13 @@ func (p *pulled) assign(n int) {
 		for k := range p.receivers[r].places {
 			if e := &p.receivers[r].places[k]; !e.busy && p.waiting.Len() > 0 {
 				*e = place{
-					busy:  true,
-					since: p.waiting.Get(),
-					first: n % p.sources,
-					left:  p.sources,
+					busy:    true,
+					since:   p.waiting.Get(),
+					first:   n % p.sources,
+					missing: p.sources,
 				}
 				for range p.ahead() {
-					p.ask(r, k)
+					p.requestNext(r, k)
 				}
 				return
 			}
@@ -260,37 +260,37 @@ func (p *pulled) ahead() int {
 	return 1
 }
 
-// ask asks the next source.
-func (p *pulled) ask(r, k int) {
+// requestNext asks the next source.
+func (p *pulled) requestNext(r, k int) {
 	e := &p.receivers[r].places[k]
-	source := (e.first + e.at) % p.sources
-	e.at++
-	p.s.After(p.trip, (*asking)(p), int64(source), int64(r<<16|k))
+	source := (e.first + e.next) % p.sources
+	e.next++
+	p.s.ScheduleAfter(p.trip, (*requestArrived)(p), int64(source), int64(r<<16|k))
 }
 
-func (a *asking) Handle(source, who int64) {
-	a.outputs[source].put(request{int(who >> 16), int(who & 0xffff)})
+func (a *requestArrived) Handle(source, who int64) {
+	a.outputs[source].enqueue(request{int(who >> 16), int(who & 0xffff)})
 }
 
-func (a *arriving) Handle(r, k int64) {
+func (a *fragmentArrived) Handle(r, k int64) {
 	o := a.receivers[r].port
-	o.put(request{int(r), int(k)})
+	o.enqueue(request{int(r), int(k)})
 	a.peak = max(a.peak, int64(o.queue.Len()))
 }
 
-// came: a fragment is in the receiver.
-func (p *pulled) came(q request) {
+// fragmentReceived: a fragment is in the receiver.
+func (p *pulled) fragmentReceived(q request) {
 	e := &p.receivers[q.receiver].places[q.place]
 	p.bytes += uint64(p.fragment)
-	if e.left--; e.left == 0 {
+	if e.missing--; e.missing == 0 {
 		p.built++
 		p.latency.Add(int64(p.s.Now() - e.since))
 		e.busy = false
 		p.assign(q.receiver)
 		return
 	}
-	if e.at < p.sources {
-		p.ask(q.receiver, q.place)
+	if e.next < p.sources {
+		p.requestNext(q.receiver, q.place)
 	}
 }
 
@@ -314,16 +314,16 @@ var pullBuilder = study.Model{
 			b.period, b.until, b.push = sim.Period(rate), until, name == "push"
 			b.s.Show("from an event until it is built, "+name, &b.latency)
 			b.s.Watch("events without a receiver, "+name, sim.Microsecond, func() int64 { return int64(b.waiting.Len()) })
-			b.s.At(0, (*accepted)(b), 0, 0)
+			b.s.ScheduleAt(0, (*eventArrived)(b), 0, 0)
 			var early uint64 // bytes of the first half, in which the builders fill
-			b.s.At(until/2, sim.Func(func(int64, int64) { early = b.bytes }), 0, 0)
+			b.s.ScheduleAt(until/2, sim.Func(func(int64, int64) { early = b.bytes }), 0, 0)
 			b.s.Run(ctx, env.Limits(until))
 			out.Events += b.s.Executed()
-			out.Say("input-peak-"+name, study.Q(float64(b.peak), study.Count))
-			out.Say("rate-"+name, study.Q(sim.PerSecond(b.bytes-early, until-until/2)/event, study.Rate))
-			out.Say("latency-"+name, study.Q(b.latency.Mean()/float64(sim.Second), study.Time))
-			out.Say("waiting-"+name, study.Q(float64(b.waiting.Len()), study.Count))
-			if b.bytes != uint64(b.fragment)*(b.built*uint64(sources)+b.under()) {
+			out.Add("input-peak-"+name, study.Q(float64(b.peak), study.Count))
+			out.Add("rate-"+name, study.Q(sim.PerSecond(b.bytes-early, until-until/2)/event, study.Rate))
+			out.Add("latency-"+name, study.Q(b.latency.Mean()/float64(sim.Second), study.Time))
+			out.Add("waiting-"+name, study.Q(float64(b.waiting.Len()), study.Count))
+			if b.bytes != uint64(b.fragment)*(b.built*uint64(sources)+b.incompleteFragments()) {
 				return out, fmt.Errorf("%s: %d bytes came, which are not those of %d events", name, b.bytes, b.built)
 			}
 		}
@@ -331,12 +331,12 @@ var pullBuilder = study.Model{
 	},
 }
 
-// under is the number of fragments that came of events that are not complete.
-func (p *pulled) under() (n uint64) {
+// incompleteFragments is the number of fragments that came of events that are not complete.
+func (p *pulled) incompleteFragments() (n uint64) {
 	for _, r := range p.receivers {
 		for _, e := range r.places {
 			if e.busy {
-				n += uint64(p.sources - e.left)
+				n += uint64(p.sources - e.missing)
 			}
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"ringlet/sim"
-	"ringlet/sim/part"
+	"ringlet/sim/component"
 	"ringlet/sim/sci"
 	"ringlet/tagnet"
 )
@@ -25,15 +25,15 @@ type scheduler struct {
 	tokens []tagnet.Token // of a cycle
 
 	triggers uint64
-	waiting  *part.Queue[sim.Time] // triggers without a destination, and when they came
-	outgoing *part.Queue[int64]    // messages that wait for their clock
-	next     sim.Time              // the transmit FIFO takes no message before
-	placed   map[uint64]int64      // with the core's ring: the event of a token, by its MEP
+	waiting  *component.Queue[sim.Time] // triggers without a destination, and when they came
+	outgoing *component.Queue[int64]    // messages that wait for their clock
+	next     sim.Time                   // the transmit FIFO takes no message before
+	placed   map[uint64]int64           // with the core's ring: the event of a token, by its MEP
 
 	issued    uint64
 	sameAgain uint64 // events to the column of the one before
 	column    int    // of the last event
-	of        []int  // column of each builder unit
+	columnOf  []int  // column of each builder unit
 	returns   uint64
 	wait      sim.Histogram // of a trigger, until its message is in the transmit FIFO
 	latency   sim.Histogram // the same of triggers that find a buffer, in clocks
@@ -41,27 +41,27 @@ type scheduler struct {
 }
 
 type (
-	trigger  scheduler
-	dispatch scheduler
-	askAgain scheduler
+	trigger       scheduler
+	dispatch      scheduler
+	secondRequest scheduler
 )
 
 func newScheduler(f *farm) *scheduler {
 	s := &scheduler{
 		f:        f,
 		rng:      f.s.Stream("events"),
-		waiting:  part.NewQueue[sim.Time](f.s, 0),
-		outgoing: part.NewQueue[int64](f.s, 0),
+		waiting:  component.NewQueue[sim.Time](f.s, 0),
+		outgoing: component.NewQueue[int64](f.s, 0),
 		placed:   map[uint64]int64{},
-		of:       make([]int, len(f.cfg.computers)),
+		columnOf: make([]int, len(f.cfg.computers)),
 		column:   -1,
 	}
 	for c, members := range f.cfg.columns {
 		for _, bu := range members {
-			s.of[bu] = c
+			s.columnOf[bu] = c
 		}
 	}
-	if f.cfg.order.inARow > 0 {
+	if f.cfg.order.perColumn > 0 {
 		return s
 	}
 	cfg := tagnet.Config{
@@ -93,7 +93,7 @@ func (t *trigger) Handle(int64, int64) {
 	s := (*scheduler)(t)
 	now := s.f.s.Now()
 	if now+s.f.cfg.period <= s.f.cfg.until {
-		s.f.s.After(s.f.cfg.period, t, 0, 0)
+		s.f.s.ScheduleAfter(s.f.cfg.period, t, 0, 0)
 	}
 	s.triggers++
 	s.waiting.Put(now)
@@ -166,10 +166,10 @@ func (s *scheduler) launch() {
 // turn is the broken order of TagNet-farm §IV.E.2: so many events to a column, whatever it has free. Each column's
 // queue holds all buffers of its first node, then all of the next, as the nodes announce them, and is never empty.
 func (s *scheduler) turn() {
-	n, columns, row := int(s.issued), s.f.cfg.columns, s.f.cfg.order.inARow
+	n, columns, row := int(s.issued), s.f.cfg.columns, s.f.cfg.order.perColumn
 	members := columns[n/row%len(columns)]
-	taken := n/(row*len(columns))*row + n%row // of this column's queue
-	bu := members[taken/s.f.cfg.order.slots%len(members)]
+	used := n/(row*len(columns))*row + n%row // of this column's queue
+	bu := members[used/s.f.cfg.order.slots%len(members)]
 	s.count(bu)
 	s.send(s.f.open(uint64(n), bu, 0, 1), s.waiting.Get())
 }
@@ -177,10 +177,10 @@ func (s *scheduler) turn() {
 // count notes where an event goes.
 func (s *scheduler) count(bu int) {
 	s.issued++
-	if s.of[bu] == s.column {
+	if s.columnOf[bu] == s.column {
 		s.sameAgain++
 	}
-	s.column = s.of[bu]
+	s.column = s.columnOf[bu]
 }
 
 // send writes a message into the transmit FIFO at the next clock that may.
@@ -197,7 +197,7 @@ func (s *scheduler) send(at int64, came sim.Time) {
 		e.came = came
 	}
 	s.outgoing.Put(at)
-	s.f.s.At(t, (*dispatch)(s), 0, 0)
+	s.f.s.ScheduleAt(t, (*dispatch)(s), 0, 0)
 }
 
 func (d *dispatch) Handle(int64, int64) {
@@ -209,31 +209,31 @@ func (d *dispatch) Handle(int64, int64) {
 	s.f.hops[0].send(at)
 }
 
-// back takes a message that has come round.
-func (s *scheduler) back(at int64) {
+// messageReturned takes a message that has come round.
+func (s *scheduler) messageReturned(at int64) {
 	s.returns++
 	e := &s.f.events[at]
 	if !s.f.cfg.order.bypass {
-		s.f.let(at)
+		s.f.release(at)
 		return
 	}
-	whole := e.tag.Served.Len() == len(s.f.fns)
+	complete := e.tag.Served.Len() == len(s.f.fns)
 	s.check(s.core.ReturnTag(len(s.f.fns)-1, &e.tag))
-	if whole {
+	if complete {
 		delete(s.placed, e.mep)
-		s.f.let(at)
+		s.f.release(at)
 	}
 	s.issue()
 }
 
 // again sends the message of an event's second part: to the same buffer, so the core is not asked.
-func (a *askAgain) Handle(at, _ int64) {
+func (a *secondRequest) Handle(at, _ int64) {
 	a.f.events[at].holders++
 	(*scheduler)(a).send(at, a.f.s.Now())
 }
 
-// Take takes a feedback from the network.
-func (s *scheduler) Take(p *sci.Packet) { s.Handle(p.ID, 0) }
+// Receive takes a feedback from the network.
+func (s *scheduler) Receive(p *sci.Packet) { s.Handle(p.ID, 0) }
 
 // Handle takes a feedback.
 func (s *scheduler) Handle(at, _ int64) {
@@ -252,7 +252,7 @@ func (s *scheduler) Handle(at, _ int64) {
 			Outcome: tagnet.Built,
 		}))
 	}
-	s.f.let(at)
+	s.f.release(at)
 	if s.core != nil {
 		s.issue()
 	}

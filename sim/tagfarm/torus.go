@@ -76,11 +76,11 @@ func torus(p *study.Params) config {
 		order:     p.Word("feeder-order", byRow, byLayer, byColumn),
 	}
 	c := config{
-		bus:       readBus(p),
-		net:       level1.Network(p),
-		scheduler: -1,
-		watch:     -1,
-		ring:      controlRing{processing: p.Time("hop")},
+		bus:         readBus(p),
+		net:         level1.Network(p),
+		scheduler:   -1,
+		watch:       -1,
+		controlRing: controlRing{processing: p.Time("hop")},
 		order: order{
 			clock:     sim.Period(p.Quantity("scheduler-clock", study.Rate)),
 			latency:   p.Int("scheduler-latency", 0, 1000),
@@ -174,28 +174,28 @@ var torusRates = study.Model{
 			return study.Outcome{}, err
 		}
 		var out study.Outcome
-		building, whole := study.Curve{Name: "from the first burst"}, study.Curve{Name: "from the trigger"}
+		building, fullCurve := study.Curve{Name: "from the first burst"}, study.Curve{Name: "from the trigger"}
 		c = c.fixed(part)
 		var retries, echoes, again, highest uint64
 		var first float64
 		for _, r := range rates {
-			f := play(ctx, c.at(r), env, &out)
+			f := play(ctx, c.atRate(r), env, &out)
 			env.Trace = nil
 			at := squeeze(study.Q(r, study.Rate).String())
-			out.Say("latency-"+at, f.mean(&f.building))
-			out.Say("latency-p1-"+at, quantile(&f.building, 0.01))
-			out.Say("latency-p99-"+at, quantile(&f.building, 0.99))
-			out.Say("deviation-"+at, study.Q(f.building.Deviation()/float64(sim.Second), study.Time))
+			out.Add("latency-"+at, f.mean(&f.building))
+			out.Add("latency-p1-"+at, quantile(&f.building, 0.01))
+			out.Add("latency-p99-"+at, quantile(&f.building, 0.99))
+			out.Add("deviation-"+at, study.Q(f.building.Deviation()/float64(sim.Second), study.Time))
 			if first == 0 {
 				first = f.building.Mean()
 			}
-			out.Say("growth-"+at, study.Share(f.building.Mean()/first-1))
-			out.Say("from-trigger-"+at, f.mean(&f.triggered))
-			out.Say("rate-"+at, f.per(f.built))
+			out.Add("growth-"+at, study.Share(f.building.Mean()/first-1))
+			out.Add("from-trigger-"+at, f.mean(&f.triggered))
+			out.Add("rate-"+at, f.per(f.built))
 			building.Points = append(building.Points, [2]float64{r / 1e6, micros(&f.building)})
-			whole.Points = append(whole.Points, [2]float64{r / 1e6, micros(&f.triggered)})
-			out.Say("pci-retries-"+at, count(f.retries()))
-			out.Say("busy-echoes-"+at, count(f.net.Retried()))
+			fullCurve.Points = append(fullCurve.Points, [2]float64{r / 1e6, micros(&f.triggered)})
+			out.Add("pci-retries-"+at, count(f.retries()))
+			out.Add("busy-echoes-"+at, count(f.net.Retried()))
 			retries += f.retries()
 			echoes += f.net.Retried()
 			again += f.sched.sameAgain
@@ -209,15 +209,15 @@ var torusRates = study.Model{
 				})
 			}
 		}
-		out.Say("pci-retries", count(retries))
-		out.Say("busy-echoes", count(echoes))
-		out.Say("same-column-again", count(again))
-		out.Say("queue-peak", count(highest))
+		out.Add("pci-retries", count(retries))
+		out.Add("busy-echoes", count(echoes))
+		out.Add("same-column-again", count(again))
+		out.Add("queue-peak", count(highest))
 		out.Plots = append(out.Plots, study.Plot{
 			Name:   "latency",
 			X:      "event rate (MHz)",
 			Y:      "µs",
-			Curves: []study.Curve{building, whole},
+			Curves: []study.Curve{building, fullCurve},
 		})
 		return out, nil
 	},
@@ -246,7 +246,7 @@ var torusData = study.Model{
 		c := torus(p)
 		d := readSizes(p)
 		scales := p.Quantities("scales", study.Count)
-		c.bus.whole = p.Word("bursts", "whole", "as-long-as-data") == "whole"
+		c.bus.fullBursts = p.Word("bursts", "whole", "as-long-as-data") == "whole"
 		part := p.Size("part", 1, 1<<16)
 		c.again = p.Number("on-demand")
 		if err := p.Err(); err != nil {
@@ -256,7 +256,7 @@ var torusData = study.Model{
 		small := c.fixed(part)
 		small.again = 0
 		base := play(ctx, small, study.Env{Seed: env.Seed}, &out)
-		out.Say("latency-one-burst", base.mean(&base.building))
+		out.Add("latency-one-burst", base.mean(&base.building))
 		plot := study.Plot{Name: "distribution", X: "building latency (µs)", Y: "share of events"}
 		curve := study.Curve{Name: "mean"}
 		var first float64
@@ -269,21 +269,21 @@ var torusData = study.Model{
 			mean := f.building.Mean()
 			if i == 0 {
 				first = mean
-				out.Say("ratio", study.Q(mean/base.building.Mean(), study.Count))
+				out.Add("ratio", study.Q(mean/base.building.Mean(), study.Count))
 			}
-			out.Say("latency-"+at, f.mean(&f.building))
-			out.Say("latency-p99-"+at, quantile(&f.building, 0.99))
-			out.Say("growth-"+at, study.Share(mean/first-1))
-			out.Say("carried-"+at, study.Share(sim.PerSecond(f.built, f.measured())*c.period.Seconds()))
-			out.Say("backlog-"+at, study.Q(float64(f.backlog()), study.Count))
-			out.Say("bursts-per-part-"+at, study.Q(f.burstsPerPart(), study.Count))
-			out.Say("pci-retries-"+at, count(f.retries()))
-			out.Say("busy-echoes-"+at, count(f.net.Retried()))
+			out.Add("latency-"+at, f.mean(&f.building))
+			out.Add("latency-p99-"+at, quantile(&f.building, 0.99))
+			out.Add("growth-"+at, study.Share(mean/first-1))
+			out.Add("carried-"+at, study.Share(sim.PerSecond(f.built, f.measured())*c.period.Seconds()))
+			out.Add("backlog-"+at, study.Q(float64(f.backlog()), study.Count))
+			out.Add("bursts-per-part-"+at, study.Q(f.burstsPerPart(), study.Count))
+			out.Add("pci-retries-"+at, count(f.retries()))
+			out.Add("busy-echoes-"+at, count(f.net.Retried()))
 			if c.again > 0 {
-				out.Say("short", f.mean(&f.full))
-				out.Say("long", f.mean(&f.long))
-				out.Say("long-over-short", study.Q(f.long.Mean()/f.full.Mean(), study.Count))
-				out.Say("long-share", study.Share(float64(f.long.Count())/float64(f.tail.Count())))
+				out.Add("short", f.mean(&f.full))
+				out.Add("long", f.mean(&f.long))
+				out.Add("long-over-short", study.Q(f.long.Mean()/f.full.Mean(), study.Count))
+				out.Add("long-share", study.Share(float64(f.long.Count())/float64(f.tail.Count())))
 			}
 			curve.Points = append(curve.Points, [2]float64{scale, micros(&f.building)})
 			plot.Curves = append(plot.Curves, distribution("factor "+at, &f.tail))

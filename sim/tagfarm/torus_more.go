@@ -16,7 +16,7 @@ var torusBypass = study.Model{
 		c := torus(p)
 		d := readSizes(p)
 		d.large, d.factor = p.Number("large-share"), p.Number("large-factor")
-		c.bus.whole = p.Word("bursts", "whole", "as-long-as-data") == "whole"
+		c.bus.fullBursts = p.Word("bursts", "whole", "as-long-as-data") == "whole"
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
 		}
@@ -35,16 +35,16 @@ var torusBypass = study.Model{
 			run.order.bypass = mode.bypass
 			f := play(ctx, run, env, &out)
 			env.Trace = nil
-			out.Say("latency-"+mode.name, f.mean(&f.building))
-			out.Say("latency-p99-"+mode.name, quantile(&f.building, 0.99))
-			out.Say("latency-p999-"+mode.name, quantile(&f.building, 0.999))
-			out.Say("carried-"+mode.name, study.Share(sim.PerSecond(f.built, f.measured())*c.period.Seconds()))
+			out.Add("latency-"+mode.name, f.mean(&f.building))
+			out.Add("latency-p99-"+mode.name, quantile(&f.building, 0.99))
+			out.Add("latency-p999-"+mode.name, quantile(&f.building, 0.999))
+			out.Add("carried-"+mode.name, study.Share(sim.PerSecond(f.built, f.measured())*c.period.Seconds()))
 			var passed uint64
 			for _, n := range f.fns {
 				passed += n.passed
 			}
-			out.Say("passed-"+mode.name, count(passed))
-			out.Say("pci-retries-"+mode.name, count(f.retries()))
+			out.Add("passed-"+mode.name, count(passed))
+			out.Add("pci-retries-"+mode.name, count(f.retries()))
 			plot.Curves = append(plot.Curves, distribution(mode.name, &f.building))
 		}
 		out.Plots = append(out.Plots, plot)
@@ -78,16 +78,16 @@ var torusSize = study.Model{
 			env.Trace = nil
 			longest := c.longest(ctx, part, &out)
 			name := fmt.Sprintf("%dx%dx%d", h.columns, h.rows, h.layers)
-			out.Say("latency-"+name, f.mean(&f.building))
-			out.Say("longest-"+name, study.Q(longest.Seconds(), study.Time))
+			out.Add("latency-"+name, f.mean(&f.building))
+			out.Add("longest-"+name, study.Q(longest.Seconds(), study.Time))
 			processors := float64(h.computers * c.compute.processors)
 			curve.Points = append(curve.Points, [2]float64{processors, micros(&f.building)})
 			path, mean, nodes = append(path, longest.Seconds()), append(mean, f.building.Mean()), append(nodes, h.computers)
 		}
 		last := len(path) - 1
-		out.Say("longest-grows", study.Q(path[last]-path[0], study.Time))
-		out.Say("latency-grows", study.Share(mean[last]/mean[0]-1))
-		out.Say("nodes-grow", study.Share(float64(nodes[last])/float64(nodes[0])-1))
+		out.Add("longest-grows", study.Q(path[last]-path[0], study.Time))
+		out.Add("latency-grows", study.Share(mean[last]/mean[0]-1))
+		out.Add("nodes-grow", study.Share(float64(nodes[last])/float64(nodes[0])-1))
 		out.Plots = append(out.Plots, study.Plot{
 			Name:   "latency",
 			X:      "processors",
@@ -110,7 +110,7 @@ func (c *config) longest(ctx context.Context, bytes int, out *study.Outcome) sim
 	n := sim.Time(0)
 	for _, from := range c.feeders {
 		for _, to := range c.computers {
-			s.At(n*apart, sim.Func(func(int64, int64) { net.Node(from).Send(to, bytes, 0, 0) }), 0, 0)
+			s.ScheduleAt(n*apart, sim.Func(func(int64, int64) { net.Node(from).Send(to, bytes, 0, 0) }), 0, 0)
 			n++
 		}
 	}
@@ -124,7 +124,7 @@ type longestPath struct {
 	most sim.Time
 }
 
-func (m *longestPath) Take(p *sci.Packet) { m.most = max(m.most, m.s.Now()-p.Born) }
+func (m *longestPath) Receive(p *sci.Packet) { m.most = max(m.most, m.s.Now()-p.Born) }
 
 var torusProcessors = study.Model{
 	Name: "torus-processors",
@@ -147,16 +147,16 @@ var torusProcessors = study.Model{
 		out.Events = f.s.Executed()
 		rate := 1 / c.period.Seconds()
 		all := float64(len(c.computers) * c.compute.processors)
-		out.Say("processors", study.Q(all, study.Count))
-		out.Say("busy", study.Q(f.busy.Mean(f.s.Now()), study.Count))
-		out.Say("busy-peak", study.Q(float64(f.busy.Peak()), study.Count))
-		out.Say("all-busy", study.Share(f.allBusy.Mean(f.s.Now())))
-		out.Say("events-inside", study.Q(f.inside.Mean(f.s.Now()), study.Count))
-		out.Say("carried", study.Share(sim.PerSecond(f.returned, f.measured())/rate))
+		out.Add("processors", study.Q(all, study.Count))
+		out.Add("busy", study.Q(f.busy.Mean(f.s.Now()), study.Count))
+		out.Add("busy-peak", study.Q(float64(f.busy.Peak()), study.Count))
+		out.Add("all-busy", study.Share(f.allBusy.Mean(f.s.Now())))
+		out.Add("events-inside", study.Q(f.inside.Mean(f.s.Now()), study.Count))
+		out.Add("carried", study.Share(sim.PerSecond(f.returned, f.measured())/rate))
 		perNode := (c.compute.mean + control).Seconds() * rate / float64(c.compute.processors)
-		out.Say("computing-nodes-needed", study.Q(perNode, study.Count))
+		out.Add("computing-nodes-needed", study.Q(perNode, study.Count))
 		burst := f.clocks(c.bus.grant + c.bus.address + c.bus.setup + c.bus.piece/8)
-		out.Say("feeding-nodes-needed", study.Q(event*rate/(float64(c.bus.piece)/burst.Seconds()), study.Count))
+		out.Add("feeding-nodes-needed", study.Q(event*rate/(float64(c.bus.piece)/burst.Seconds()), study.Count))
 		curve := study.Curve{Name: "in use"}
 		for i, v := range series.Values {
 			at := sim.Time(i+1) * series.Every

@@ -27,8 +27,8 @@ func (f *Fake) judge(node *ecsv1.NodeFigures, i int) {
 	})
 }
 
-// latencyParts are made-up times of decisions after so many ticks.
-func latencyParts(built uint64) (parts []*ecsv1.LatencyPart) {
+// latencySteps are made-up times of decisions after so many ticks.
+func latencySteps(built uint64) (steps []*ecsv1.LatencyPart) {
 	for i, name := range []string{"decision", "building", "judged", "ordering", "filter_wait", "filter"} {
 		l := &ecsv1.Latency{}
 		middle := []float64{10.5, 9.5, 7.5, 5, 4, 6}[i]
@@ -40,9 +40,9 @@ func latencyParts(built uint64) (parts []*ecsv1.LatencyPart) {
 			}
 			l.Bars, l.MaxUs = append(l.Bars, &ecsv1.Bar{FromUs: from, ToUs: to, Count: n}), to
 		}
-		half := math.Pow(2, middle)
-		l.P50Us, l.P99Us, l.P999Us = int64(half), int64(4*half), int64(6*half)
-		parts = append(parts, &ecsv1.LatencyPart{Name: name, Latency: l})
+		median := math.Pow(2, middle)
+		l.P50Us, l.P99Us, l.P999Us = int64(median), int64(4*median), int64(6*median)
+		steps = append(steps, &ecsv1.LatencyPart{Name: name, Latency: l})
 	}
-	return parts
+	return steps
 }

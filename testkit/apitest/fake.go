@@ -70,7 +70,7 @@ func New(opt Options) *Fake {
 	}
 	f.closing, f.close = context.WithCancel(context.Background())
 	if opt.Past {
-		f.runs = past(opt.Begin)
+		f.runs = pastRuns(opt.Begin)
 		f.run = f.runs[len(f.runs)-1]
 	}
 	return f
@@ -105,7 +105,7 @@ func (f *Fake) Tick() {
 		f.built++
 	}
 	if f.tick%50 == 0 {
-		f.tell(&ecsv1.Event{
+		f.publish(&ecsv1.Event{
 			Kind:      "log",
 			Component: "control",
 			Text: fmt.Sprintf("tick %d of a partition that is none",
@@ -334,7 +334,7 @@ func (f *Fake) enter(s fsm.State) {
 	f.state = s
 	f.change++
 	f.since = f.now()
-	f.tell(&ecsv1.Event{
+	f.publish(&ecsv1.Event{
 		Kind:      "state",
 		Component: "partition",
 		State:     s.String(),
@@ -363,7 +363,7 @@ func (f *Fake) exclude(user string, req *ecsv1.CommandRequest) *ecsv1.CommandRes
 		delete(f.excluded, node)
 	}
 	f.change++
-	f.tell(&ecsv1.Event{
+	f.publish(&ecsv1.Event{
 		Kind:      req.GetCommand() + "d",
 		Component: node,
 		Text:      node + " was " + req.GetCommand() + "d",
@@ -385,7 +385,7 @@ func (f *Fake) Lose(node string) {
 		Code:      "process_lost",
 		At:        timestamppb.New(f.now()),
 	}
-	f.tell(&ecsv1.Event{
+	f.publish(&ecsv1.Event{
 		Kind:      "fault",
 		Component: node,
 		Text: node +

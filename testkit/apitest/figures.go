@@ -17,8 +17,8 @@ const (
 	packing       = 4000
 )
 
-// tell adds an event with the made-up time and the run. The caller holds mu.
-func (f *Fake) tell(e *ecsv1.Event) {
+// publish adds an event with the made-up time and the run. The caller holds mu.
+func (f *Fake) publish(e *ecsv1.Event) {
 	e.At = timestamppb.New(f.now())
 	if f.building() {
 		e.Run = f.run.GetNumber()
@@ -44,18 +44,18 @@ func (f *Fake) newRun(user string, req *ecsv1.CommandRequest) {
 		Scan:              req.GetArguments()["scan"],
 		Versions:          map[string]string{"control": "fake"},
 	}
-	f.tell(&ecsv1.Event{
+	f.publish(&ecsv1.Event{
 		Kind:      "run",
 		Component: "partition",
 		Text:      fmt.Sprintf("run %d begins", f.run.GetNumber()),
 		Severity:  ecsv1.Severity_SEVERITY_INFO,
 		User:      user,
 	})
-	f.put(f.run)
+	f.save(f.run)
 }
 
 func (f *Fake) endRun(v ecsv1.Verdict, end string) {
-	f.tell(&ecsv1.Event{
+	f.publish(&ecsv1.Event{
 		Kind:      "run",
 		Component: "partition",
 		Text:      fmt.Sprintf("run %d ended: %s", f.run.GetNumber(), end),
@@ -63,7 +63,7 @@ func (f *Fake) endRun(v ecsv1.Verdict, end string) {
 	})
 	f.run.Verdict, f.run.End, f.run.StopDone = v, end, timestamppb.New(f.now())
 	total(f.run, f.built)
-	f.put(f.run)
+	f.save(f.run)
 }
 
 // total fills in what a run of so many ticks has built.
@@ -264,7 +264,7 @@ func (f *Fake) fill(s *ecsv1.Snapshot) {
 	}
 	f.steps(s)
 	f.sources(s, rate)
-	s.LatencyParts = latencyParts(f.built)
+	s.LatencyParts = latencySteps(f.built)
 	for i, edge := 0, int64(250); i < 12; i, edge = i+1, edge*3/2 {
 		if c := uint64(float64(f.built) * 40 * math.Exp(-math.Pow(float64(i)-4, 2)/6)); c > 0 {
 			s.Latency.Bars = append(s.Latency.Bars, &ecsv1.Bar{FromUs: edge, ToUs: edge * 3 / 2, Count: c})

@@ -74,7 +74,7 @@ func (m *memory) Latest() (*ecsv1.Run, error) {
 	return proto.CloneOf(m.runs[len(m.runs)-1]), nil
 }
 
-func (m *memory) put(r *ecsv1.Run) {
+func (m *memory) save(r *ecsv1.Run) {
 	m.lock.Lock()
 	defer m.lock.Unlock()
 	r = proto.CloneOf(r)
@@ -129,8 +129,8 @@ func (m *memory) ListAudit(limit int) ([]*ecsv1.AuditEntry, error) {
 	return out, nil
 }
 
-// past are runs of each kind, before the partition's time begins.
-func past(begin time.Time) []*ecsv1.Run {
+// pastRuns are runs of each kind, before the partition's time begins.
+func pastRuns(begin time.Time) []*ecsv1.Run {
 	kinds := []struct {
 		verdict ecsv1.Verdict
 		end     string

@@ -21,8 +21,8 @@ import (
 // share is how much of the cases a short test runs: one in so many.
 const share = 3
 
-// Of returns the cases that this test runs now, in the order of their names.
-func Of[C any](t testing.TB, all map[string]C) iter.Seq2[string, C] {
+// Select returns the cases that this test runs now, in the order of their names.
+func Select[C any](t testing.TB, all map[string]C) iter.Seq2[string, C] {
 	return func(yield func(string, C) bool) {
 		for i, name := range slices.Sorted(maps.Keys(all)) {
 			if testing.Short() && !chosen(t.Name(), i, len(all)) {

@@ -17,18 +17,18 @@ type Feed struct {
 	Settings live.FeedSettings // what it was opened with
 	Who      string            // who its front-end says it is
 
-	safe   atomic.Uint64
-	taken  atomic.Uint64
-	closed atomic.Bool
+	safe     atomic.Uint64
+	consumed atomic.Uint64
+	closed   atomic.Bool
 
-	mu    sync.Mutex // guards the rest
-	wait  []live.Fragment
-	out   []live.Fragment // given and not done
-	err   error
-	woken chan struct{} // closed when there is something to give
-	stats live.Stats
-	up    []live.GivenUp
-	next  uint64
+	mu      sync.Mutex // guards the rest
+	wait    []live.Fragment
+	out     []live.Fragment // given and not done
+	err     error
+	woken   chan struct{} // closed when there is something to give
+	stats   live.Stats
+	givenUp []live.GivenUp
+	next    uint64
 }
 
 // New makes a feed that has nothing yet.
@@ -46,11 +46,11 @@ func Data(source uint16, e uint64, size int) []byte {
 // Send gives fragments of so many bytes with these event numbers. It does not wait.
 func (f *Feed) Send(source uint16, size int, events ...uint64) {
 	for _, e := range events {
-		f.give(live.Fragment{Event: e, Type: 51, Data: Data(source, e, size)})
+		f.enqueue(live.Fragment{Event: e, Type: 51, Data: Data(source, e, size)})
 	}
 }
 
-func (f *Feed) give(fragment live.Fragment) {
+func (f *Feed) enqueue(fragment live.Fragment) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.wait = append(f.wait, fragment)
@@ -78,8 +78,8 @@ func (f *Feed) wake() {
 // Acknowledged is below which event everything is safe.
 func (f *Feed) Acknowledged() uint64 { return f.safe.Load() }
 
-// Taken is how many fragments were taken, whatever became of them.
-func (f *Feed) Taken() uint64 { return f.taken.Load() }
+// Consumed is how many fragments were taken, whatever became of them.
+func (f *Feed) Consumed() uint64 { return f.consumed.Load() }
 
 // Closed tells whether the feed was closed.
 func (f *Feed) Closed() bool { return f.closed.Load() }
@@ -117,7 +117,7 @@ func (f *Feed) Done(n int) {
 		}
 	}
 	f.out = f.out[n:]
-	f.taken.Add(uint64(n))
+	f.consumed.Add(uint64(n))
 }
 
 // Resume is live.Feed's.
@@ -144,14 +144,14 @@ func (f *Feed) ReportGivenUp(from, to uint64, why live.Fault) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.up = append(f.up, live.GivenUp{From: from, To: to, Why: why})
+	f.givenUp = append(f.givenUp, live.GivenUp{From: from, To: to, Why: why})
 }
 
 // GivenUp is what GaveUp was told, in order.
 func (f *Feed) GivenUp() []live.GivenUp {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Clone(f.up)
+	return slices.Clone(f.givenUp)
 }
 
 // Safe is live.Feed's.

@@ -25,9 +25,9 @@ func OK(t TB, err error) {
 	}
 }
 
-// Beside is for a TestMain: as many parallel tests as it says run beside each other, since they wait for time-outs most
+// LimitParallel is for a TestMain: as many parallel tests as it says run beside each other, since they wait for time-outs most
 // of the time, and fewer under the race detector, which makes work of it.
-func Beside(tests, underRace int) {
+func LimitParallel(tests, underRace int) {
 	if invariants.Enabled {
 		tests = underRace
 	}

@@ -81,8 +81,8 @@ func TestWhatComesIsGiven(t *testing.T) {
 		t.Errorf("the result is %v", err)
 	}
 	Until(t, "three", func() bool { sum++; return sum > 6 })
-	if left, ok := Context(t).Deadline(); !ok || time.Until(left) > Long {
-		t.Errorf("a context ends at %v", left)
+	if deadline, ok := Context(t).Deadline(); !ok || time.Until(deadline) > Long {
+		t.Errorf("a context ends at %v", deadline)
 	}
 }
 

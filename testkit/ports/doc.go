@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// Of is a port of a test alone until the test ends, for TCP and UDP. The kernel hands out no such port by itself: it
+// Reserve is a port of a test alone until the test ends, for TCP and UDP. The kernel hands out no such port by itself: it
 // lies below those of connections. A name that only one process of this machine can hold keeps it from other tests.
-func Of(t testing.TB) int {
+func Reserve(t testing.TB) int {
 	t.Helper()
 	for range 1000 {
 		port := 12_000 + rand.IntN(18_000)

@@ -35,17 +35,17 @@ func Play(t *testing.T, begin func(t *testing.T) Answer) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			said, asked := "", false
+			said, pending := "", false
 			defer func() {
-				if asked {
+				if pending {
 					t.Logf("%s: this was at %q", file, said)
 				}
 			}()
 			answer := begin(t)
 			now, err := play(string(script), func(command string) string {
-				said, asked = command, true
+				said, pending = command, true
 				text := answer(command)
-				asked = false
+				pending = false
 				return text
 			})
 			if err != nil {

@@ -72,13 +72,13 @@ func TestScripts(t *testing.T) {
 // judged is a test that keeps what it was told in place of failing.
 type judged struct {
 	testing.TB
-	told  string
-	fatal bool
+	message string
+	fatal   bool
 }
 
 func (j *judged) Helper() {}
 
-func (j *judged) Errorf(format string, args ...any) { j.told += fmt.Sprintf(format, args...) }
+func (j *judged) Errorf(format string, args ...any) { j.message += fmt.Sprintf(format, args...) }
 
 func (j *judged) Fatalf(format string, args ...any) {
 	j.fatal = true
@@ -109,19 +109,19 @@ func TestExpect(t *testing.T) {
 	}
 	set(false)
 	if j := judge(func(t testing.TB) { Expect(t, file, "a\n") }); !j.fatal ||
-		!strings.Contains(j.told, "-update writes it") {
+		!strings.Contains(j.message, "-update writes it") {
 		t.Errorf("a missing file: %+v", j)
 	}
 	set(true)
-	if j := judge(func(t testing.TB) { Expect(t, file, "1\n2\n3\n4\n5\n6\n7\n8\n9\n") }); j.told != "" {
+	if j := judge(func(t testing.TB) { Expect(t, file, "1\n2\n3\n4\n5\n6\n7\n8\n9\n") }); j.message != "" {
 		t.Errorf("writing: %+v", j)
 	}
 	set(false)
-	if j := judge(func(t testing.TB) { Expect(t, file, "1\n2\n3\n4\n5\n6\n7\n8\n9\n") }); j.told != "" {
+	if j := judge(func(t testing.TB) { Expect(t, file, "1\n2\n3\n4\n5\n6\n7\n8\n9\n") }); j.message != "" {
 		t.Errorf("the same: %+v", j)
 	}
 	j := judge(func(t testing.TB) { Expect(t, file, "1\n2\n3\n4\nfive\nand more\n6\n7\n8\n9") })
-	_, shown, _ := strings.Cut(j.told, "review):\n")
+	_, shown, _ := strings.Cut(j.message, "review):\n")
 	want := `    2   2
     3   3
     4   4
@@ -135,7 +135,7 @@ func TestExpect(t *testing.T) {
       + 9 (without a line end)
 `
 	if j.fatal || shown != want {
-		t.Errorf("shows\n%s\nnot\n%s", j.told, want)
+		t.Errorf("shows\n%s\nnot\n%s", j.message, want)
 	}
 	if text, err := os.ReadFile(file); err != nil || !strings.HasSuffix(string(text), "9\n") {
 		t.Errorf("a difference changed the file to %q, %v", text, err)
@@ -147,7 +147,7 @@ func TestUpdateSaysWhyItCannotWrite(t *testing.T) {
 	*update = true
 	defer func() { *update = before }()
 	j := judge(func(tb testing.TB) { Expect(tb, filepath.Join(t.TempDir(), "none", "a.txt"), "a\n") })
-	if !j.fatal || !strings.Contains(j.told, "a.txt") {
+	if !j.fatal || !strings.Contains(j.message, "a.txt") {
 		t.Errorf("%+v", j)
 	}
 }
@@ -159,7 +159,7 @@ func TestNumber(t *testing.T) {
 		}
 	}
 	for _, word := range []string{"", "ru", "-1", "3x", "1.5", "99999999999999999999"} {
-		if j := judge(func(t testing.TB) { Number(t, word) }); !j.fatal || !strings.Contains(j.told, "is no number") {
+		if j := judge(func(t testing.TB) { Number(t, word) }); !j.fatal || !strings.Contains(j.message, "is no number") {
 			t.Errorf("%q: %+v", word, j)
 		}
 	}

@@ -92,7 +92,7 @@ func behindRelay(t *testing.T, carrier transport.Carrier, every uint64, change f
 func TestTheRelayedPathShrinks(t *testing.T) {
 	t.Parallel()
 	const rounds = 4 // of which two may be on their way already
-	for name, c := range cases.Of(t, map[string]struct {
+	for name, c := range cases.Select(t, map[string]struct {
 		carrier transport.Carrier
 		every   uint64 // one of so many is lost
 	}{

@@ -18,10 +18,10 @@ type Output uint8
 
 // What an engine does then.
 const (
-	Idle    Output = iota // no transfer is under way
-	Start                 // the transfer of the descriptor At starts now
-	Goes                  // the transfer that was under way goes on
-	Refused               // so does it, and the trigger is lost: one is kept already
+	Idle      Output = iota // no transfer is under way
+	Start                   // the transfer of the descriptor At starts now
+	Continues               // the transfer that was under way goes on
+	Refused                 // so does it, and the trigger is lost: one is kept already
 )
 
 // Core decides which transfer is next.
@@ -30,12 +30,12 @@ type Core struct {
 	descriptors int    // in use
 	perTrigger  uint64 // transfers; at least 1
 
-	at        int    // descriptor pointer
-	left      uint64 // transfers of the trigger under way, with the one that runs
-	kept      bool   // a trigger waits until those are done
-	triggers  uint64 // taken
-	refused   uint64
-	transfers uint64 // ended
+	descriptor int    // descriptor pointer
+	remaining  uint64 // transfers of the trigger under way, with the one that runs
+	pending    bool   // a trigger waits until those are done
+	triggers   uint64 // taken
+	refused    uint64
+	transfers  uint64 // ended
 }
 
 // New makes an engine at its first descriptor. Less than one transfer for a trigger means one.
@@ -51,52 +51,52 @@ func (c *Core) Step(in Input) Output {
 	case Ended:
 		return c.end()
 	default:
-		if c.kept { // it has no transfer
+		if c.pending { // it has no transfer
 			c.triggers, c.refused = c.triggers-1, c.refused+1
 		}
-		c.kept, c.left = false, min(c.left, 1)
-		if c.left == 0 {
+		c.pending, c.remaining = false, min(c.remaining, 1)
+		if c.remaining == 0 {
 			return Idle
 		}
-		return Goes
+		return Continues
 	}
 }
 
 func (c *Core) trigger() Output {
 	switch {
-	case c.left == 0:
+	case c.remaining == 0:
 		c.triggers++
-		c.left = c.perTrigger
+		c.remaining = c.perTrigger
 		return Start
-	case c.kept:
+	case c.pending:
 		c.refused++
 		return Refused
 	}
 	c.triggers++
-	c.kept = true
-	return Goes
+	c.pending = true
+	return Continues
 }
 
 func (c *Core) end() Output {
-	if c.left == 0 { // none was under way
+	if c.remaining == 0 { // none was under way
 		return Idle
 	}
 	c.transfers++
-	c.at = (c.at + 1) % c.descriptors
-	if c.left != Endless {
-		c.left--
+	c.descriptor = (c.descriptor + 1) % c.descriptors
+	if c.remaining != Endless {
+		c.remaining--
 	}
-	if c.left == 0 && c.kept {
-		c.kept, c.left = false, c.perTrigger
+	if c.remaining == 0 && c.pending {
+		c.pending, c.remaining = false, c.perTrigger
 	}
-	if c.left == 0 {
+	if c.remaining == 0 {
 		return Idle
 	}
 	return Start
 }
 
-// Takes says that a trigger would be taken: the busy line is not up.
-func (c *Core) Takes() bool { return !c.kept }
+// Accepts says that a trigger would be taken: the busy line is not up.
+func (c *Core) Accepts() bool { return !c.pending }
 
 // Counts tells the triggers that were taken, those that were refused or forgotten by a clear, and the transfers that
 // have ended.

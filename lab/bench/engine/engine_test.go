@@ -18,7 +18,7 @@ import (
 //	clear          what is under way is the last transfer
 //	counts         what the engine has counted
 func TestTranscripts(t *testing.T) {
-	outputs := [...]string{Idle: "idle", Start: "start", Goes: "goes on", Refused: "refused"}
+	outputs := [...]string{Idle: "idle", Start: "start", Continues: "goes on", Refused: "refused"}
 	transcript.Play(t, func(t *testing.T) transcript.Answer {
 		var c *Core
 		step := func(in Input, times string) string {
@@ -30,7 +30,7 @@ func TestTranscripts(t *testing.T) {
 			for range n {
 				out := c.Step(in)
 				if b.WriteString(outputs[out]); out == Start {
-					fmt.Fprintf(&b, " %d", c.at)
+					fmt.Fprintf(&b, " %d", c.descriptor)
 				}
 				b.WriteString("\n")
 			}
@@ -70,11 +70,11 @@ func TestEachTriggerHasItsTransfers(t *testing.T) {
 		descriptors, per := rapid.IntRange(1, 64).Draw(t, "descriptors"), rapid.Uint64Range(1, 9).Draw(t, "per")
 		c, started, running := New(descriptors, per), uint64(0), false
 		for _, in := range rapid.SliceOfN(rapid.SampledFrom([]Input{Triggered, Ended}), 0, 200).Draw(t, "inputs") {
-			took, was := c.Takes(), running
+			took, was := c.Accepts(), running
 			switch out := c.Step(in); out {
 			case Start:
-				if c.at != int(started)%descriptors {
-					t.Fatalf("transfer %d takes descriptor %d of %d", started, c.at, descriptors)
+				if c.descriptor != int(started)%descriptors {
+					t.Fatalf("transfer %d takes descriptor %d of %d", started, c.descriptor, descriptors)
 				}
 				started++
 				running = true
@@ -84,7 +84,7 @@ func TestEachTriggerHasItsTransfers(t *testing.T) {
 				if took || !was {
 					t.Fatal("a trigger was refused though there was room")
 				}
-			case Goes:
+			case Continues:
 				if !was || in == Ended {
 					t.Fatal("nothing was under way that could go on")
 				}

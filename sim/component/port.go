@@ -1,4 +1,4 @@
-package part
+package component
 
 import "ringlet/sim"
 
@@ -8,15 +8,15 @@ type Packet struct {
 	Size     int32    // bytes on the wire
 	Hop      int32    // how many ports it has left behind
 	Path     []*Port  // the ports still to pass, from Hop on; shared by all packets of a route
-	To       Taker    // who takes it at the end of the path
+	To       Receiver // who takes it at the end of the path
 	Born     sim.Time // when its first byte was ready
 	ID       int64    // the model's: an event, a message
-	Part     int64    // the model's: a chunk of it
+	Chunk    int64    // the model's: a chunk of it
 	Last     bool     // the model's: the last of a message
 }
 
-// A Taker takes packets.
-type Taker interface{ Take(p *Packet) }
+// A Receiver receives packets.
+type Receiver interface{ Receive(p *Packet) }
 
 // Pool keeps packets that are used again, so that a steady model allocates none.
 type Pool struct{ free []*Packet }
@@ -53,53 +53,53 @@ type Port struct {
 	cfg     PortConfig
 	queue   *Queue[*Packet]
 	wire    *Queue[*Packet] // sent, not yet arrived
-	room    *Queue[*Port]   // who waits for room here, in the order of asking
+	waiters *Queue[*Port]   // who waits for room here, in the order of asking
 	sending bool
-	asked   bool // this port stands in the next one's room queue
+	waiting bool // this port stands in the next one's room queue
 	blocked sim.Time
 	since   sim.Time
 
-	Held    sim.Level // bytes in the buffer
-	Busy    sim.Level // 1 while it sends
-	Sent    uint64    // packets
-	Bytes   uint64
-	Dropped uint64
-	Freed   sim.Handler   // told when a packet has left the buffer: a source injects its next; may be nil
-	Dead    func(*Packet) // told of dropped packets; may be nil
+	Held      sim.Level // bytes in the buffer
+	Busy      sim.Level // 1 while it sends
+	Sent      uint64    // packets
+	Bytes     uint64
+	Dropped   uint64
+	OnFreed   sim.Handler   // told when a packet has left the buffer: a source injects its next; may be nil
+	OnDropped func(*Packet) // told of dropped packets; may be nil
 }
 
 // NewPort makes an idle port.
 func NewPort(s *sim.Sim, cfg PortConfig) *Port {
 	return &Port{
-		s:     s,
-		cfg:   cfg,
-		queue: NewQueue[*Packet](s, 0),
-		wire:  NewQueue[*Packet](s, 0),
-		room:  NewQueue[*Port](s, 0),
+		s:       s,
+		cfg:     cfg,
+		queue:   NewQueue[*Packet](s, 0),
+		wire:    NewQueue[*Packet](s, 0),
+		waiters: NewQueue[*Port](s, 0),
 	}
 }
 
 // blockedFor is how long the port has had a packet that the next port had no room for.
 func (p *Port) blockedFor() sim.Time { return p.blocked }
 
-// free reports whether a packet of that size fits into the buffer now. One packet always fits into an empty buffer.
-func (p *Port) free(size int32) bool {
+// fits reports whether a packet of that size fits into the buffer now. One packet always fits into an empty buffer.
+func (p *Port) fits(size int32) bool {
 	return p.cfg.Buffer == 0 || p.Held.Value() == 0 || p.Held.Value()+int64(size) <= p.cfg.Buffer
 }
 
 // Inject begins a packet's way at the first port of its path, and reports whether that had room.
 func Inject(packet *Packet) bool {
 	first := packet.Path[0]
-	if !first.free(packet.Size) {
+	if !first.fits(packet.Size) {
 		return false
 	}
 	first.hold(packet)
-	first.Take(packet)
+	first.Receive(packet)
 	return true
 }
 
-// Take queues a packet for which hold took the room.
-func (p *Port) Take(packet *Packet) {
+// Receive queues a packet for which hold took the room.
+func (p *Port) Receive(packet *Packet) {
 	p.queue.Put(packet)
 	p.kick()
 }
@@ -108,15 +108,15 @@ func (p *Port) hold(packet *Packet) { p.Held.Add(p.s.Now(), int64(packet.Size)) 
 
 // kick sends the first packet, if the wire is idle and the next port has room.
 func (p *Port) kick() {
-	if p.sending || p.asked || p.queue.Len() == 0 {
+	if p.sending || p.waiting || p.queue.Len() == 0 {
 		return
 	}
 	packet := p.queue.First()
 	next := packet.next()
 	if next != nil && !p.cfg.Drop {
-		if !next.free(packet.Size) {
-			p.asked, p.since = true, p.s.Now()
-			next.room.Put(p)
+		if !next.fits(packet.Size) {
+			p.waiting, p.since = true, p.s.Now()
+			next.waiters.Put(p)
 			return
 		}
 		next.hold(packet)
@@ -126,11 +126,11 @@ func (p *Port) kick() {
 	p.Busy.Set(p.s.Now(), 1)
 	p.wire.Put(packet)
 	time := sim.Time(packet.Size) * p.cfg.PerByte
-	p.s.After(time, (*portSent)(p), int64(packet.Size), 0)
+	p.s.ScheduleAfter(time, (*portSent)(p), int64(packet.Size), 0)
 	if p.cfg.CutThrough && next != nil {
 		time = 0
 	}
-	p.s.After(time+p.cfg.Latency, (*portArrived)(p), 0, 0)
+	p.s.ScheduleAfter(time+p.cfg.Latency, (*portArrived)(p), 0, 0)
 }
 
 // next is the port behind this one on the packet's path; nil if the taker is.
@@ -151,15 +151,15 @@ func (e *portSent) Handle(size, _ int64) {
 	p.Sent++
 	p.Bytes += uint64(size)
 	p.Held.Add(p.s.Now(), -size)
-	for p.room.Len() > 0 && p.free(p.room.First().queue.First().Size) {
-		waiting := p.room.Get()
-		waiting.asked = false
+	for p.waiters.Len() > 0 && p.fits(p.waiters.First().queue.First().Size) {
+		waiting := p.waiters.Get()
+		waiting.waiting = false
 		waiting.blocked += p.s.Now() - waiting.since
 		waiting.kick()
 	}
 	p.kick()
-	if p.Freed != nil {
-		p.Freed.Handle(size, 0)
+	if p.OnFreed != nil {
+		p.OnFreed.Handle(size, 0)
 	}
 }
 
@@ -172,16 +172,16 @@ func (e *portArrived) Handle(int64, int64) {
 	packet.Hop++
 	switch {
 	case next == nil:
-		packet.To.Take(packet)
+		packet.To.Receive(packet)
 	case !p.cfg.Drop:
-		next.Take(packet)
-	case next.free(packet.Size):
+		next.Receive(packet)
+	case next.fits(packet.Size):
 		next.hold(packet)
-		next.Take(packet)
+		next.Receive(packet)
 	default:
 		next.Dropped++
-		if next.Dead != nil {
-			next.Dead(packet)
+		if next.OnDropped != nil {
+			next.OnDropped(packet)
 		}
 	}
 }

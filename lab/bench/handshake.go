@@ -11,12 +11,12 @@ import (
 	"ringlet/node/certs"
 )
 
-// meetTime is how long two processes may take to believe each other; the tests stretch it.
-var meetTime = 10 * time.Second
+// handshakeTimeout is how long two processes may take to believe each other; the tests stretch it.
+var handshakeTimeout = 10 * time.Second
 
 // Dial connects to the process of that name.
 func Dial(ctx context.Context, id *certs.Identity, name, addr string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, meetTime)
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	conn, err := (&tls.Dialer{Config: id.Client(name)}).DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -39,7 +39,7 @@ func Accept(ctx context.Context, l net.Listener, id *certs.Identity, refused fun
 			return nil, "", err
 		}
 		conn := tls.Server(raw, id.Server())
-		peer, err := shake(ctx, conn)
+		peer, err := handshake(ctx, conn)
 		if err == nil {
 			return conn, peer, nil
 		}
@@ -53,8 +53,8 @@ func Accept(ctx context.Context, l net.Listener, id *certs.Identity, refused fun
 	}
 }
 
-func shake(ctx context.Context, conn *tls.Conn) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, meetTime)
+func handshake(ctx context.Context, conn *tls.Conn) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return "", err

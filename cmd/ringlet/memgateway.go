@@ -7,7 +7,7 @@ import (
 	"ringlet/node/config"
 )
 
-type memDoorCmd struct {
+type memGatewayCmd struct {
 	Name    string       `arg:"" help:"Name of the door, by which programs find it."`
 	Clients int          `default:"1" help:"How many programs may use it at a time, 1 to 8; each takes the place of a guest."`
 	Data    config.Bytes `default:"1MiB" help:"Memory that transfers of each program are about, 8KiB to 1GiB."`
@@ -15,9 +15,9 @@ type memDoorCmd struct {
 }
 
 // Run opens doors until a signal comes.
-func (c *memDoorCmd) Run(ctx context.Context, to streams) error {
+func (c *memGatewayCmd) Run(ctx context.Context, to streams) error {
 	warnOfGroup(to, c.Group)
-	return mem.OpenDoors(ctx, mem.Doors{
+	return mem.OpenGateways(ctx, mem.Gateways{
 		Group:   c.Group,
 		Name:    c.Name,
 		Clients: c.Clients,

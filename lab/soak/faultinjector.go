@@ -19,31 +19,31 @@ import (
 )
 
 // A storm makes faults in a cluster, and ends them.
-type storm struct {
+type faultInjector struct {
 	c         *cluster
-	net       []fault  // of the network, that last
-	full      []string // files that fill disks
+	netFaults []fault  // of the network, that last
+	fillFiles []string // files that fill disks
 	resetting []string // hosts that answer with resets
 
-	orders sync.WaitGroup // commands that were given by the way
-	mu     sync.Mutex
-	said   []string // by the control, of those that it refused
+	commands sync.WaitGroup // commands that were given by the way
+	mu       sync.Mutex
+	refusals []string // by the control, of those that it refused
 }
 
 // begin makes a fault. An error says why it could not be made.
-func (s *storm) begin(ctx context.Context, f fault) error {
+func (s *faultInjector) begin(ctx context.Context, f fault) error {
 	verb, _, _ := strings.Cut(string(f.Kind), " ")
 	switch {
 	case f.Kind == killEverybody:
 		return s.killAll()
 	case verb == "kill":
-		return s.struck(f).signal(syscall.SIGKILL, true)
+		return s.target(f).signal(syscall.SIGKILL, true)
 	case verb == "stop":
-		return s.struck(f).signal(syscall.SIGSTOP, false)
+		return s.target(f).signal(syscall.SIGSTOP, false)
 	case verb == "term":
-		return s.struck(f).signal(syscall.SIGTERM, true)
+		return s.target(f).signal(syscall.SIGTERM, true)
 	case f.Kind == exclude:
-		s.order(ctx, "exclude", f.Node)
+		s.commandNode(ctx, "exclude", f.Node)
 		return nil
 	case f.Kind == diskFull:
 		return s.fill(f.Node)
@@ -51,12 +51,12 @@ func (s *storm) begin(ctx context.Context, f fault) error {
 		s.resetting = append(s.resetting, f.Node)
 		return s.c.bed.Reset(f.Node, true)
 	}
-	s.net = append(s.net, f)
+	s.netFaults = append(s.netFaults, f)
 	return s.rules()
 }
 
-// struck is the process that a fault strikes.
-func (s *storm) struck(f fault) *process {
+// target is the process that a fault strikes.
+func (s *faultInjector) target(f fault) *process {
 	if f.Kind == killFilter {
 		return s.c.filters[f.Node]
 	}
@@ -64,33 +64,33 @@ func (s *storm) struck(f fault) *process {
 }
 
 // end ends a fault that lasts.
-func (s *storm) end(ctx context.Context, f fault) error {
+func (s *faultInjector) end(ctx context.Context, f fault) error {
 	verb, _, _ := strings.Cut(string(f.Kind), " ")
 	switch {
 	case verb == "stop":
-		s.struck(f).proceed()
+		s.target(f).resume()
 		return nil
 	case f.Kind == exclude:
-		s.order(ctx, "include", f.Node)
+		s.commandNode(ctx, "include", f.Node)
 		return nil
 	case f.Kind == diskFull:
-		return s.free()
+		return s.freeDisks()
 	case f.Kind == reset:
-		return s.accept()
+		return s.stopResets()
 	}
-	s.net = slices.DeleteFunc(s.net, func(g fault) bool { return g == f })
+	s.netFaults = slices.DeleteFunc(s.netFaults, func(g fault) bool { return g == f })
 	return s.rules()
 }
 
-func (s *storm) rules() error {
+func (s *faultInjector) rules() error {
 	if s.c.bed == nil {
 		return nil
 	}
-	return s.c.bed.Filter(netRules(s.net, testbed.Detour))
+	return s.c.bed.Filter(netRules(s.netFaults, testbed.Detour))
 }
 
 // killAll kills everybody at the same moment, the control too.
-func (s *storm) killAll() error {
+func (s *faultInjector) killAll() error {
 	var errs []error
 	for _, p := range s.c.all {
 		if err := p.signal(syscall.SIGKILL, true); err != nil && !errors.Is(err, errNotThere) {
@@ -100,16 +100,16 @@ func (s *storm) killAll() error {
 	return errors.Join(errs...)
 }
 
-// order gives a command by the way: it may take its time, and may be refused where the policy does not bear it.
-func (s *storm) order(ctx context.Context, command, node string) {
-	s.orders.Go(func() {
+// commandNode gives a command by the way: it may take its time, and may be refused where the policy does not bear it.
+func (s *faultInjector) commandNode(ctx context.Context, command, node string) {
+	s.commands.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, endBound)
 		defer cancel()
 		err := s.c.operator.command(ctx, command, map[string]string{"node": node})
 		if err != nil && refused(err) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.said = append(s.said, fmt.Sprintf("%s %s: %s", command, node, said(err)))
+			s.refusals = append(s.refusals, fmt.Sprintf("%s %s: %s", command, node, errText(err)))
 		}
 	})
 }
@@ -118,9 +118,9 @@ func (s *storm) order(ctx context.Context, command, node string) {
 const ballast = "ballast"
 
 // fill leaves no byte on the small disk of a node.
-func (s *storm) fill(node string) error {
+func (s *faultInjector) fill(node string) error {
 	name := filepath.Join(s.c.files(node, small), ballast)
-	s.full = append(s.full, name)
+	s.fillFiles = append(s.fillFiles, name)
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return err
@@ -136,19 +136,19 @@ func (s *storm) fill(node string) error {
 	return nil
 }
 
-func (s *storm) free() error {
+func (s *faultInjector) freeDisks() error {
 	var errs []error
-	for _, name := range s.full {
+	for _, name := range s.fillFiles {
 		if err := os.Remove(name); !errors.Is(err, os.ErrNotExist) {
 			errs = append(errs, err)
 		}
 	}
-	s.full = nil
+	s.fillFiles = nil
 	return errors.Join(errs...)
 }
 
-// accept ends that hosts break connections.
-func (s *storm) accept() error {
+// stopResets ends that hosts break connections.
+func (s *faultInjector) stopResets() error {
 	var errs []error
 	for _, node := range s.resetting {
 		errs = append(errs, s.c.bed.Reset(node, false))
@@ -157,12 +157,12 @@ func (s *storm) accept() error {
 	return errors.Join(errs...)
 }
 
-// calm ends the faults of network and disks, and waits for the commands that were given by the way.
-func (s *storm) calm() error {
-	s.net = nil
-	err := errors.Join(s.rules(), s.accept(), s.free())
+// endAll ends the faults of network and disks, and waits for the commands that were given by the way.
+func (s *faultInjector) endAll() error {
+	s.netFaults = nil
+	err := errors.Join(s.rules(), s.stopResets(), s.freeDisks())
 	done := make(chan struct{})
-	go func() { s.orders.Wait(); close(done) }()
+	go func() { s.commands.Wait(); close(done) }()
 	select {
 	case <-done:
 		return err

@@ -1,11 +1,11 @@
-package part_test
+package component_test
 
 import (
 	"context"
 	"testing"
 
 	"ringlet/sim"
-	"ringlet/sim/part"
+	"ringlet/sim/component"
 )
 
 // word is a cycle of the link: 32 bits at 78.125 MHz (NIC-crossbar §3.2.1).
@@ -13,8 +13,8 @@ const word = 12800 * sim.Picosecond
 
 // crossbar is the switch of NIC-crossbar §2.2: 8×8, cross-points of 2 kB, 5 cycles through (NIC-crossbar §3.2.3), one
 // word of start of packet (NIC-crossbar §3.1.6.1), credits of 32 words (NIC-crossbar §3.3.1) that take two words.
-func crossbar(s *sim.Sim) *part.Crossbar {
-	return part.NewCrossbar(s, part.CrossbarConfig{
+func crossbar(s *sim.Sim) *component.Crossbar {
+	return component.NewCrossbar(s, component.CrossbarConfig{
 		Ports:      8,
 		Buffer:     2048,
 		PerByte:    word / 4,
@@ -28,25 +28,25 @@ func crossbar(s *sim.Sim) *part.Crossbar {
 
 // flow keeps the sender of a port busy with packets of 512 B, of which 496 are payload (NIC-crossbar §3.2.1).
 type flow struct {
-	x        *part.Crossbar
+	x        *component.Crossbar
 	s        *sim.Sim
 	src, dst int32
-	taken    uint64
+	received uint64
 }
 
 func (f *flow) send() {
-	f.x.Take(&part.Packet{Src: f.src, Dst: f.dst, Size: 512, To: f})
+	f.x.Receive(&component.Packet{Src: f.src, Dst: f.dst, Size: 512, To: f})
 }
 
-func (f *flow) Take(p *part.Packet) {
-	f.taken++
-	f.x.Take(p)
+func (f *flow) Receive(p *component.Packet) {
+	f.received++
+	f.x.Receive(p)
 }
 
 // rate is the payload in MB/s of 10⁶ bytes.
-func (f *flow) rate() float64 { return sim.PerSecond(f.taken*496, f.s.Now()) / 1e6 }
+func (f *flow) rate() float64 { return sim.PerSecond(f.received*496, f.s.Now()) / 1e6 }
 
-func flows(t *testing.T, pairs ...[2]int32) (*part.Crossbar, []*flow) {
+func flows(t *testing.T, pairs ...[2]int32) (*component.Crossbar, []*flow) {
 	s := sim.New(1)
 	x := crossbar(s)
 	var all []*flow

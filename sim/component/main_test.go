@@ -1,4 +1,4 @@
-package part_test
+package component_test
 
 import (
 	"testing"

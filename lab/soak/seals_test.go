@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func put(t *testing.T, dir, name, text string) string {
+func writeFile(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -21,29 +21,29 @@ func put(t *testing.T, dir, name, text string) string {
 
 // TestLedger: a closed file stays as it was; one that is being written may change its bytes and its name.
 func TestLedger(t *testing.T) {
-	dir, l := t.TempDir(), &ledger{}
+	dir, l := t.TempDir(), &sealLog{}
 	look := func(wantAgain int, want string) {
 		t.Helper()
-		again, problems, err := l.look([]string{dir})
+		again, problems, err := l.verify([]string{dir})
 		text := strings.Join(problems, "; ")
 		if err != nil || again != wantAgain || (text == "") != (want == "") || !strings.Contains(text, want) {
 			t.Errorf("%d looked at again, %q, %v; want %d, %q", again, text, err, wantAgain, want)
 		}
 	}
-	first := put(t, dir, "run-000001/bu0-00001.mdf", "first")
-	open := put(t, dir, "run-000001/bu0-00002.mdf.open", "sec")
-	put(t, dir, "run-000001/run.json", "{}")
+	first := writeFile(t, dir, "run-000001/bu0-00001.mdf", "first")
+	open := writeFile(t, dir, "run-000001/bu0-00002.mdf.open", "sec")
+	writeFile(t, dir, "run-000001/run.json", "{}")
 	look(0, "")
-	put(t, dir, "run-000001/run.json", "{ }")
-	put(t, dir, "run-000001/bu0-00002.mdf.open", "second")
+	writeFile(t, dir, "run-000001/run.json", "{ }")
+	writeFile(t, dir, "run-000001/bu0-00002.mdf.open", "second")
 	if err := os.Rename(open, strings.TrimSuffix(open, ".open")); err != nil {
 		t.Fatal(err)
 	}
 	look(1, "")
 	look(2, "")
-	put(t, dir, "run-000001/bu0-00001.mdf", "fIrst")
+	writeFile(t, dir, "run-000001/bu0-00001.mdf", "fIrst")
 	look(2, "bu0-00001.mdf was closed, and has changed: 5 bytes")
-	put(t, dir, "run-000001/bu0-00001.mdf", "first")
+	writeFile(t, dir, "run-000001/bu0-00001.mdf", "first")
 	look(2, "bu0-00001.mdf was closed, and has changed")
 	look(2, "")
 	if err := os.Remove(first); err != nil {
@@ -54,21 +54,21 @@ func TestLedger(t *testing.T) {
 
 // TestLedgerForgets the oldest runs, and what it knew of them.
 func TestLedgerForgets(t *testing.T) {
-	dir, l := t.TempDir(), &ledger{}
+	dir, l := t.TempDir(), &sealLog{}
 	for _, run := range []string{"run-000009", "run-000010", "run-000011"} {
-		put(t, dir, run+"/bu0-00001.mep", run)
+		writeFile(t, dir, run+"/bu0-00001.mep", run)
 	}
-	if _, _, err := l.look([]string{dir}); err != nil {
+	if _, _, err := l.verify([]string{dir}); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.forget([]string{dir}, 2); err != nil {
 		t.Fatal(err)
 	}
-	left, err := os.ReadDir(dir)
-	if err != nil || len(left) != 2 || left[0].Name() != "run-000010" {
-		t.Errorf("%v, %v are left", left, err)
+	remaining, err := os.ReadDir(dir)
+	if err != nil || len(remaining) != 2 || remaining[0].Name() != "run-000010" {
+		t.Errorf("%v, %v are left", remaining, err)
 	}
-	if again, problems, err := l.look([]string{dir}); again != 2 || len(problems) > 0 || err != nil {
+	if again, problems, err := l.verify([]string{dir}); again != 2 || len(problems) > 0 || err != nil {
 		t.Errorf("%d, %v, %v", again, problems, err)
 	}
 }
@@ -76,10 +76,10 @@ func TestLedgerForgets(t *testing.T) {
 // TestSweep: what a soak that was killed has left goes; what is in use, or kept, stays.
 func TestSweep(t *testing.T) {
 	in := t.TempDir()
-	put(t, in, dirPrefix+"killed/"+lockName, "")
-	put(t, in, dirPrefix+"killed/cluster-01/logs/n0.log", "")
-	put(t, in, dirPrefix+"kept/"+keptName, "")
-	put(t, in, "something/else", "")
+	writeFile(t, in, dirPrefix+"killed/"+lockName, "")
+	writeFile(t, in, dirPrefix+"killed/cluster-01/logs/n0.log", "")
+	writeFile(t, in, dirPrefix+"kept/"+keptName, "")
+	writeFile(t, in, "something/else", "")
 	used, err := makeDir(in)
 	if err != nil {
 		t.Fatal(err)

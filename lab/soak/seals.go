@@ -25,13 +25,13 @@ type seal struct {
 }
 
 // A ledger remembers closed files of outputs: nothing may change or remove them.
-type ledger struct {
+type sealLog struct {
 	seals map[string]seal // by path
 }
 
-// look finds out whether every closed file is as it was, and remembers those that are new. It returns how many there
+// verify finds out whether every closed file is as it was, and remembers those that are new. It returns how many there
 // were before.
-func (l *ledger) look(dirs []string) (again int, problems []string, err error) {
+func (l *sealLog) verify(dirs []string) (again int, problems []string, err error) {
 	if l.seals == nil {
 		l.seals = map[string]seal{}
 	}
@@ -86,7 +86,7 @@ func sealOf(path string) (s seal, err error) {
 }
 
 // forget removes all but the newest runs, so that the soak does not fill the disk itself.
-func (l *ledger) forget(dirs []string, keep int) error {
+func (l *sealLog) forget(dirs []string, keep int) error {
 	var errs []error
 	for _, dir := range dirs {
 		runs, err := recording.Runs(dir)

@@ -1,4 +1,4 @@
-package part_test
+package component_test
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ringlet/sim"
-	"ringlet/sim/part"
+	"ringlet/sim/component"
 )
 
 func idle(t interface{ Fatal(...any) }, s *sim.Sim) {
@@ -28,7 +28,7 @@ func near(t *testing.T, what string, got, want, within float64) {
 func TestQueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(0, 20).Draw(t, "limit")
-		q := part.NewQueue[int](sim.New(1), limit)
+		q := component.NewQueue[int](sim.New(1), limit)
 		var model []int
 		var refused uint64
 		t.Repeat(map[string]func(*rapid.T){
@@ -73,11 +73,11 @@ func (c *always) End()                    { c.served++; *c.order = append(*c.ord
 func TestBus(t *testing.T) {
 	s := sim.New(1)
 	var order []sim.Time
-	b := part.NewBus(s, 5)
+	b := component.NewBus(s, 5)
 	one, two, first := &always{2, 0, 10, &order}, &always{3, 0, 20, &order}, &always{1, 0, 30, &order}
 	b.Attach(one)
 	b.Attach(two)
-	b.Favour(first)
+	b.AttachFirst(first)
 	b.Kick()
 	idle(t, s)
 	want := []sim.Time{30, 10, 20, 10, 20, 20}

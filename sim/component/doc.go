@@ -1,4 +1,4 @@
-// Package part holds what models of networks are made of: things that take time, hold bytes, or make others wait.
+// Package component holds what models of networks are made of: things that take time, hold bytes, or make others wait.
 //
 // It stands for the resources in the documents: the buses and their arbitration (L1-farm, TagNet-farm, SCI-bridge),
 // receive queues and retries (L1-farm), the switches of a fat tree (LHCb-EB), and cross-points with credits
@@ -10,13 +10,13 @@
 //   - [Port]: an output of a switch or a NIC with a finite buffer. Full buffers push back (credits), or drop.
 //   - [Crossbar]: cross-point buffers with round-robin outputs, and credits that go back on the links.
 //
-// # How parts are put together
+// # How components are put together
 //
-// A caller makes parts with a *sim.Sim, connects them, and calls what begins something (Queue.Put, Port.Take). A part
-// calls back by a sim.Handler, or by the interface of its user ([Client], [Taker]). Whoever makes room for a bus or an
+// A caller makes components with a *sim.Sim, connects them, and calls what begins something (Queue.Put, Port.Receive). A component
+// calls back by a sim.Handler, or by the interface of its user ([Client], [Receiver]). Whoever makes room for a bus or an
 // output, or brings it work, kicks it: kick looks for something to do and is free to call.
 //
-// Each part counts what came, went, was refused and is inside, so a test can say: nothing was lost.
+// Each component counts what came, went, was refused and is inside, so a test can say: nothing was lost.
 //
-// What it does not promise: parts know neither addresses nor protocols. A route is in the packet, made by the model.
-package part
+// What it does not promise: components know neither addresses nor protocols. A route is in the packet, made by the model.
+package component

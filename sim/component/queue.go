@@ -1,4 +1,4 @@
-package part
+package component
 
 import "ringlet/sim"
 
@@ -30,23 +30,23 @@ func (q *Queue[T]) Put(x T) bool {
 	if q.n == len(q.ring) {
 		bigger := make([]T, max(8, 2*q.n))
 		for i := range q.n {
-			bigger[i] = *q.at(i)
+			bigger[i] = *q.slot(i)
 		}
 		q.ring, q.head = bigger, 0
 	}
 	q.n++
-	*q.at(q.n - 1) = x
+	*q.slot(q.n - 1) = x
 	q.Length.Set(q.s.Now(), int64(q.n))
 	return true
 }
 
 // First is the one that Get would take. The queue must not be empty.
-func (q *Queue[T]) First() T { return *q.at(0) }
+func (q *Queue[T]) First() T { return *q.slot(0) }
 
 // Get takes the first. The queue must not be empty.
 func (q *Queue[T]) Get() T {
 	var none T
-	first := q.at(0)
+	first := q.slot(0)
 	x := *first
 	*first = none
 	q.head, q.n = (q.head+1)&(len(q.ring)-1), q.n-1
@@ -54,5 +54,5 @@ func (q *Queue[T]) Get() T {
 	return x
 }
 
-// at is place i: the ring's length is a power of two.
-func (q *Queue[T]) at(i int) *T { return &q.ring[(q.head+i)&(len(q.ring)-1)] }
+// slot is place i: the ring's length is a power of two.
+func (q *Queue[T]) slot(i int) *T { return &q.ring[(q.head+i)&(len(q.ring)-1)] }

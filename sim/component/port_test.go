@@ -1,4 +1,4 @@
-package part_test
+package component_test
 
 import (
 	"context"
@@ -7,13 +7,13 @@ import (
 	"pgregory.net/rapid"
 
 	"ringlet/sim"
-	"ringlet/sim/part"
+	"ringlet/sim/component"
 )
 
 // sink counts what arrives, and gives packets back.
 type sink struct {
 	s       *sim.Sim
-	pool    *part.Pool
+	pool    *component.Pool
 	packets uint64
 	bytes   int64
 	delay   sim.Histogram
@@ -21,9 +21,11 @@ type sink struct {
 	mixed   bool
 }
 
-func newSink(s *sim.Sim) *sink { return &sink{s: s, pool: new(part.Pool), last: map[int32]int64{}} }
+func newSink(s *sim.Sim) *sink {
+	return &sink{s: s, pool: new(component.Pool), last: map[int32]int64{}}
+}
 
-func (k *sink) Take(p *part.Packet) {
+func (k *sink) Receive(p *component.Packet) {
 	k.packets++
 	k.bytes += int64(p.Size)
 	k.delay.Add(int64(k.s.Now() - p.Born))
@@ -34,20 +36,20 @@ func (k *sink) Take(p *part.Packet) {
 
 // feed injects packets into a path as long as its first port has room.
 type feed struct {
-	to   *sink
-	src  int32
-	size int32
-	path []*part.Port
-	n    int64
-	left int64
+	to        *sink
+	src       int32
+	size      int32
+	path      []*component.Port
+	n         int64
+	remaining int64
 }
 
 func (f *feed) Handle(int64, int64) {
-	for f.left > 0 && f.path[0].Room(f.size) {
+	for f.remaining > 0 && f.path[0].Fits(f.size) {
 		p := f.to.pool.Get()
-		f.n, f.left = f.n+1, f.left-1
+		f.n, f.remaining = f.n+1, f.remaining-1
 		p.Src, p.Size, p.Path, p.To, p.ID, p.Born = f.src, f.size, f.path, f.to, f.n, f.to.s.Now()
-		if !part.Inject(p) {
+		if !component.Inject(p) {
 			panic("a port with room refused")
 		}
 	}
@@ -57,22 +59,22 @@ func (f *feed) Handle(int64, int64) {
 func TestPath(t *testing.T) {
 	for cut, want := range map[bool]sim.Time{false: 3 * (1000*40 + 500), true: 3*500 + 1000*40} {
 		s := sim.New(1)
-		cfg := part.PortConfig{
+		cfg := component.PortConfig{
 			PerByte:    40,
 			Latency:    500,
 			Buffer:     4000,
 			CutThrough: cut,
 		}
-		path := []*part.Port{part.NewPort(s, cfg), part.NewPort(s, cfg), part.NewPort(s, cfg)}
+		path := []*component.Port{component.NewPort(s, cfg), component.NewPort(s, cfg), component.NewPort(s, cfg)}
 		k := newSink(s)
-		f := &feed{to: k, size: 1000, path: path, left: 1}
+		f := &feed{to: k, size: 1000, path: path, remaining: 1}
 		f.Handle(0, 0)
 		idle(t, s)
 		if got := k.delay.Max(); got != int64(want) {
 			t.Errorf("cut-through %v: %v, want %v", cut, sim.Time(got), want)
 		}
 		begin := s.Now()
-		f.left, path[0].Freed = 1000, f
+		f.remaining, path[0].OnFreed = 1000, f
 		f.Handle(0, 0)
 		idle(t, s)
 		near(t, "bytes/s", sim.PerSecond(1_000_000, s.Now()-begin), 1e12/40, 0.005)
@@ -84,25 +86,25 @@ func TestPath(t *testing.T) {
 func TestIncast(t *testing.T) {
 	for _, drop := range []bool{false, true} {
 		s := sim.New(1)
-		cfg := part.PortConfig{
+		cfg := component.PortConfig{
 			PerByte: 40,
 			Latency: 500,
 			Buffer:  8000,
 			Drop:    drop,
 		}
-		hot, cold, uplink := part.NewPort(s, cfg), part.NewPort(s, cfg), part.NewPort(s, cfg)
+		hot, cold, uplink := component.NewPort(s, cfg), component.NewPort(s, cfg), component.NewPort(s, cfg)
 		k, victim := newSink(s), newSink(s)
 		var feeds []*feed
 		for i := range int32(3) {
-			f := &feed{to: k, src: i, size: 1000, left: 1e6, path: []*part.Port{part.NewPort(s, cfg), uplink, hot}}
+			f := &feed{to: k, src: i, size: 1000, remaining: 1e6, path: []*component.Port{component.NewPort(s, cfg), uplink, hot}}
 			if i > 0 {
-				f.path = []*part.Port{part.NewPort(s, cfg), hot}
+				f.path = []*component.Port{component.NewPort(s, cfg), hot}
 			}
-			f.path[0].Freed = f
+			f.path[0].OnFreed = f
 			feeds = append(feeds, f)
 		}
-		v := &feed{to: victim, src: 9, size: 1000, left: 1e6, path: []*part.Port{part.NewPort(s, cfg), uplink, cold}}
-		v.path[0].Freed = v
+		v := &feed{to: victim, src: 9, size: 1000, remaining: 1e6, path: []*component.Port{component.NewPort(s, cfg), uplink, cold}}
+		v.path[0].OnFreed = v
 		for _, f := range append(feeds, v) {
 			f.Handle(0, 0)
 		}
@@ -128,17 +130,17 @@ func TestIncast(t *testing.T) {
 func TestConservation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := sim.New(rapid.Uint64().Draw(t, "seed"))
-		cfg := part.PortConfig{
+		cfg := component.PortConfig{
 			PerByte:    sim.Time(rapid.IntRange(1, 100).Draw(t, "per byte")),
 			Latency:    sim.Time(rapid.IntRange(0, 5000).Draw(t, "latency")),
 			Buffer:     rapid.Int64Range(1500, 9000).Draw(t, "buffer"),
 			CutThrough: rapid.Bool().Draw(t, "cut through"),
 			Drop:       rapid.Bool().Draw(t, "drop"),
 		}
-		var down, up []*part.Port
+		var down, up []*component.Port
 		var sinks []*sink
 		for range 4 {
-			up, down = append(up, part.NewPort(s, cfg)), append(down, part.NewPort(s, cfg))
+			up, down = append(up, component.NewPort(s, cfg)), append(down, component.NewPort(s, cfg))
 			sinks = append(sinks, newSink(s))
 		}
 		var sent uint64
@@ -146,14 +148,14 @@ func TestConservation(t *testing.T) {
 			for n := range rapid.IntRange(0, 30).Draw(t, "flow") {
 				dst := rapid.IntRange(0, 3).Draw(t, "destination")
 				f := &feed{
-					to:   sinks[dst],
-					src:  src,
-					size: rapid.Int32Range(1, 1500).Draw(t, "size"),
-					path: []*part.Port{part.NewPort(s, part.PortConfig{PerByte: cfg.PerByte}), up[src/2], down[dst]},
-					left: 1,
-					n:    int64(n),
+					to:        sinks[dst],
+					src:       src,
+					size:      rapid.Int32Range(1, 1500).Draw(t, "size"),
+					path:      []*component.Port{component.NewPort(s, component.PortConfig{PerByte: cfg.PerByte}), up[src/2], down[dst]},
+					remaining: 1,
+					n:         int64(n),
 				}
-				s.At(sim.Time(n)*sim.Microsecond, f, 0, 0)
+				s.ScheduleAt(sim.Time(n)*sim.Microsecond, f, 0, 0)
 				sent++
 			}
 		}
@@ -174,10 +176,10 @@ func TestConservation(t *testing.T) {
 // TestPortAllocatesNothing: a packet costs no memory once the queues have grown.
 func TestPortAllocatesNothing(t *testing.T) {
 	s := sim.New(1)
-	cfg := part.PortConfig{PerByte: 40, Buffer: 8000}
+	cfg := component.PortConfig{PerByte: 40, Buffer: 8000}
 	k := newSink(s)
-	f := &feed{to: k, size: 1000, path: []*part.Port{part.NewPort(s, cfg), part.NewPort(s, cfg)}, left: 1e9}
-	f.path[0].Freed = f
+	f := &feed{to: k, size: 1000, path: []*component.Port{component.NewPort(s, cfg), component.NewPort(s, cfg)}, remaining: 1e9}
+	f.path[0].OnFreed = f
 	f.Handle(0, 0)
 	ctx := context.Background()
 	turn := func() { s.Run(ctx, sim.Limits{Events: 10_000}) }
@@ -190,11 +192,11 @@ func TestPortAllocatesNothing(t *testing.T) {
 // BenchmarkPort: packets over three ports, two events a port.
 func BenchmarkPort(b *testing.B) {
 	s := sim.New(1)
-	cfg := part.PortConfig{PerByte: 40, Latency: 500, Buffer: 8000}
+	cfg := component.PortConfig{PerByte: 40, Latency: 500, Buffer: 8000}
 	k := newSink(s)
-	f := &feed{to: k, size: 1000, left: 1e12}
-	f.path = []*part.Port{part.NewPort(s, cfg), part.NewPort(s, cfg), part.NewPort(s, cfg)}
-	f.path[0].Freed = f
+	f := &feed{to: k, size: 1000, remaining: 1e12}
+	f.path = []*component.Port{component.NewPort(s, cfg), component.NewPort(s, cfg), component.NewPort(s, cfg)}
+	f.path[0].OnFreed = f
 	f.Handle(0, 0)
 	b.ResetTimer()
 	s.Run(context.Background(), sim.Limits{Events: uint64(b.N)})

@@ -1,4 +1,4 @@
-package part
+package component
 
 import "ringlet/sim"
 
@@ -34,8 +34,8 @@ func NewBus(s *sim.Sim, grant sim.Time) *Bus { return &Bus{s: s, Grant: grant} }
 // Attach adds a client.
 func (b *Bus) Attach(c Client) { b.clients = append(b.clients, c) }
 
-// favour adds a client that is asked before those of Attach.
-func (b *Bus) favour(c Client) { b.favoured = append(b.favoured, c) }
+// attachFirst adds a client that is asked before those of Attach.
+func (b *Bus) attachFirst(c Client) { b.favoured = append(b.favoured, c) }
 
 // Trace draws the transfers on a line of that name where the simulation is traced. Label names those of a client.
 func (b *Bus) Trace(name string, label func(Client) string) {
@@ -74,7 +74,7 @@ func (b *Bus) begin(c Client) bool {
 	if b.trace != nil {
 		b.trace.Span(b.track, b.label(c), b.s.Now(), b.s.Now()+b.Grant+hold, int64(b.Served))
 	}
-	b.s.After(b.Grant+hold, (*busEnd)(b), 0, 0)
+	b.s.ScheduleAfter(b.Grant+hold, (*busEnd)(b), 0, 0)
 	return true
 }
 

@@ -1,4 +1,4 @@
-package part
+package component
 
 import (
 	"fmt"
@@ -33,10 +33,10 @@ type Crossbar struct {
 // input is the sender at a port: a FIFO of packets, and the credits it has for each output.
 type input struct {
 	x       *Crossbar
-	at      int
+	index   int
 	queue   *Queue[*Packet]
 	sending bool
-	room    []int32 // bytes that each of its cross-points has, as far as the sender knows
+	credit  []int32 // bytes that each of its cross-points has, as far as the sender knows
 	points  []*point
 	owed    []int32 // bytes that have left each cross-point, for which no credit has begun its way
 	turn    int     // of the credit scheduler
@@ -47,7 +47,7 @@ type input struct {
 
 // point is a cross-point: the client of an output link.
 type point struct {
-	in    *input
+	from  *input
 	out   int
 	queue *Queue[*Packet]
 	ready int // packets whose first byte may leave
@@ -63,16 +63,16 @@ func NewCrossbar(s *sim.Sim, cfg CrossbarConfig) *Crossbar {
 	for at := range cfg.Ports {
 		in := &input{
 			x:       x,
-			at:      at,
+			index:   at,
 			queue:   NewQueue[*Packet](s, 0),
-			room:    make([]int32, cfg.Ports),
+			credit:  make([]int32, cfg.Ports),
 			owed:    make([]int32, cfg.Ports),
 			returns: NewQueue[int](s, 0),
 		}
-		x.links[at].favour((*credits)(in))
+		x.links[at].attachFirst((*credits)(in))
 		for out, link := range x.links {
-			p := &point{in: in, out: out, queue: NewQueue[*Packet](s, 0)}
-			in.room[out] = cfg.Buffer
+			p := &point{from: in, out: out, queue: NewQueue[*Packet](s, 0)}
+			in.credit[out] = cfg.Buffer
 			in.points = append(in.points, p)
 			link.Attach(p)
 		}
@@ -106,15 +106,15 @@ func (x *Crossbar) observe() {
 	for out, link := range x.links {
 		link.Trace(fmt.Sprintf("output %d", out), func(c Client) string {
 			if p, ok := c.(*point); ok {
-				return fmt.Sprintf("packet of input %d", p.in.at)
+				return fmt.Sprintf("packet of input %d", p.from.index)
 			}
 			return "credit"
 		})
 	}
 }
 
-// Take queues a packet at the sender of port p.Src. It goes to p.To by output p.Dst.
-func (x *Crossbar) Take(p *Packet) {
+// Receive queues a packet at the sender of port p.Src. It goes to p.To by output p.Dst.
+func (x *Crossbar) Receive(p *Packet) {
 	in := x.inputs[p.Src]
 	in.queue.Put(p)
 	in.kick()
@@ -136,7 +136,7 @@ func (in *input) kick() {
 	}
 	now := in.x.s.Now()
 	p := in.queue.First()
-	if in.room[p.Dst] < p.Size {
+	if in.credit[p.Dst] < p.Size {
 		if in.since == 0 {
 			in.since = max(now, 1)
 		}
@@ -146,13 +146,13 @@ func (in *input) kick() {
 		in.waited, in.since = in.waited+now-in.since, 0
 	}
 	in.queue.Get()
-	in.room[p.Dst] -= p.Size
+	in.credit[p.Dst] -= p.Size
 	in.sending = true
 	point := in.points[p.Dst]
 	point.held.Add(now, int64(p.Size))
 	point.queue.Put(p)
-	in.x.s.After(in.x.cfg.Latency, (*pointReady)(point), 0, 0)
-	in.x.s.After(sim.Time(in.x.cfg.Start+p.Size)*in.x.cfg.PerByte, (*inputFree)(in), 0, 0)
+	in.x.s.ScheduleAfter(in.x.cfg.Latency, (*pointReady)(point), 0, 0)
+	in.x.s.ScheduleAfter(sim.Time(in.x.cfg.Start+p.Size)*in.x.cfg.PerByte, (*inputFree)(in), 0, 0)
 }
 
 type inputFree input
@@ -167,7 +167,7 @@ type pointReady point
 
 func (e *pointReady) Handle(int64, int64) {
 	e.ready++
-	e.in.x.links[e.out].Kick()
+	e.from.x.links[e.out].Kick()
 }
 
 // Offer is the output's time for the first packet of the cross-point.
@@ -175,25 +175,25 @@ func (p *point) Offer() (sim.Time, bool) {
 	if p.ready == 0 {
 		return 0, false
 	}
-	c := &p.in.x.cfg
+	c := &p.from.x.cfg
 	hold := sim.Time(c.Start+p.queue.First().Size) * c.PerByte
-	if last := p.in.x.last[p.out]; last != nil && last != p {
+	if last := p.from.x.last[p.out]; last != nil && last != p {
 		hold += c.Gap
 	}
 	return hold, true
 }
 
 // Begin notes whose turn it was: the packet leaves the buffer at its end.
-func (p *point) Begin() { p.in.x.last[p.out] = p }
+func (p *point) Begin() { p.from.x.last[p.out] = p }
 
 // End hands the packet over, and owes its sender the room.
 func (p *point) End() {
 	packet := p.queue.Get()
 	p.ready--
-	p.held.Add(p.in.x.s.Now(), -int64(packet.Size))
-	p.in.owed[p.out] += packet.Size
-	p.in.x.links[p.in.at].Kick()
-	packet.To.Take(packet)
+	p.held.Add(p.from.x.s.Now(), -int64(packet.Size))
+	p.from.owed[p.out] += packet.Size
+	p.from.x.links[p.from.index].Kick()
+	packet.To.Receive(packet)
 }
 
 // credits is the credit scheduler of an input: a client of the output link of the same port.
@@ -218,11 +218,11 @@ func (c *credits) Begin() {
 }
 
 // End: the credit is on its way to the sender.
-func (c *credits) End() { c.x.s.After(c.x.cfg.CreditLate, (*creditBack)(c), 0, 0) }
+func (c *credits) End() { c.x.s.ScheduleAfter(c.x.cfg.CreditLate, (*creditBack)(c), 0, 0) }
 
 type creditBack input
 
 func (e *creditBack) Handle(int64, int64) {
-	e.room[e.returns.Get()] += e.x.cfg.CreditUnit
+	e.credit[e.returns.Get()] += e.x.cfg.CreditUnit
 	(*input)(e).kick()
 }
