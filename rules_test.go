@@ -198,7 +198,7 @@ func TestDocumentsLinkToWhatExists(t *testing.T) {
 }
 
 // byName are the ways to open a file that follow a symbolic link.
-var byName = regexp.MustCompile(`\b(os\.(Create|OpenFile|ReadFile|WriteFile|Truncate)|regular\.Open)\(`)
+var byName = regexp.MustCompile(`\b(os\.(Create|OpenFile|ReadFile|WriteFile|Truncate)|safeopen\.Open)\(`)
 
 // TestOutputsAreOpenedWithoutLinks: who may write the directory of an output chooses what a link in it leads to, so
 // what works there opens files by the functions for that (internal/safeopen).

@@ -40,7 +40,8 @@ func sourceRows(t *testing.T) (names []string, rows map[string]bool) {
 // citations finds what a text cites, as "LHCb-EB §II.A"; of "LHCb-EB §II.A and §III.B" both.
 func citations(names []string, text string) (out []string) {
 	section := sectionMark.String()
-	cited := regexp.MustCompile(`\b(` + strings.Join(names, "|") + `) (` + section + `(?:(?:, and |, | and )` + section + `)*)`)
+	cited := regexp.MustCompile(`\b(` + strings.Join(names, "|") + `) (` + section + `(?:(?:, and |, | and )` + section +
+		`)*)`)
 	for _, m := range cited.FindAllStringSubmatch(brokenLine.ReplaceAllString(text, " "), -1) {
 		for _, s := range sectionMark.FindAllString(m[2], -1) {
 			out = append(out, m[1]+" "+s)

@@ -42,7 +42,8 @@ func TestCoreAllocatesNothing(t *testing.T) {
 		var queue []Message
 		queue, _ = runEpoch(cores, &acts, queue)
 		released := 0
-		if n := testing.AllocsPerRun(100, func() { queue, released = runEpoch(cores, &acts, queue) }); n != 0 || released != 33 {
+		if n := testing.AllocsPerRun(100, func() { queue, released = runEpoch(cores, &acts, queue) }); n != 0 ||
+			released != 33 {
 			t.Errorf("%s: %v allocations per epoch, %d of 33 left", kind, n, released)
 		}
 	}

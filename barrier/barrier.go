@@ -171,8 +171,8 @@ func (b *Barrier) enterAndWait(ctx context.Context, finish bool) (epoch uint64, 
 // step to step.
 func (b *Barrier) now() int64 { return time.Since(b.base).Microseconds() }
 
-// beginEpoch enters an epoch, unless an earlier Enter has done so or all is to be finished, and sends. It reports whether
-// there is nothing to wait for.
+// beginEpoch enters an epoch, unless an earlier Enter has done so or all is to be finished, and sends. It reports
+// whether there is nothing to wait for.
 func (b *Barrier) beginEpoch(finish bool) (epoch uint64, over bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -27,9 +27,9 @@
 //
 // # Who takes part
 //
-// Ranks may go and come back while the barrier is in use: [Barrier.ChangeMembers] says from which round of phases on who takes
-// part, and [Barrier.BeginRound] that a round begins. For each change there is a barrier of its own, a generation
-// (generations.go). When a rank has gone, nobody waits any more in what was begun with it.
+// Ranks may go and come back while the barrier is in use: [Barrier.ChangeMembers] says from which round of phases on
+// who takes part, and [Barrier.BeginRound] that a round begins. For each change there is a barrier of its own, a
+// generation (generations.go). When a rank has gone, nobody waits any more in what was begun with it.
 //
 // # Who held the phase
 //

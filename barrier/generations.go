@@ -45,9 +45,9 @@ type earlyMessage struct {
 
 var errGenerations = errors.New("the barrier's ranks have changed too often")
 
-// ChangeMembers says that from a round on the given ranks take part, in rising order. gone says that one of those before has
-// gone, so that the phases up to there are held by nobody: whoever is in Enter leaves it. Every rank that takes part
-// must be told all changes, in the same order, and none later than the first round that it concerns.
+// ChangeMembers says that from a round on the given ranks take part, in rising order. gone says that one of those
+// before has gone, so that the phases up to there are held by nobody: whoever is in Enter leaves it. Every rank that
+// takes part must be told all changes, in the same order, and none later than the first round that it concerns.
 func (b *Barrier) ChangeMembers(round uint64, ranks []int, gone bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -72,8 +72,8 @@ func (b *Barrier) dissolve() {
 	b.signalWake()
 }
 
-// BeginRound says that the next phases are of a round of that number, and later ones. It is called by who calls Enter. Its
-// errors are those of Enter.
+// BeginRound says that the next phases are of a round of that number, and later ones. It is called by who calls Enter.
+// Its errors are those of Enter.
 func (b *Barrier) BeginRound(ctx context.Context, round uint64) error {
 	b.mu.Lock()
 	due := len(b.pending) > 0 && b.pending[0].round <= round
@@ -129,8 +129,9 @@ func (b *Barrier) beginGeneration(g generation) {
 	}
 }
 
-// keepEarly keeps a message of a generation that has not begun here. A rank is never more than an epoch ahead of one that
-// has not entered, so that there are few, but for questions. It reports false where there are too many. mu is held.
+// keepEarly keeps a message of a generation that has not begun here. A rank is never more than an epoch ahead of one
+// that has not entered, so that there are few, but for questions. It reports false where there are too many. mu is
+// held.
 func (b *Barrier) keepEarly(number uint64, m Message) bool {
 	if len(b.early) >= 8*b.ranks*len(b.epochs.cores) {
 		return false
@@ -150,8 +151,8 @@ func (b *Barrier) ranksToIndices(m *Message) bool {
 	return fromFound && toFound
 }
 
-// addressQueued puts ranks in place of the seats of the messages in the queue that have come since, and names the generation.
-// mu is held.
+// addressQueued puts ranks in place of the seats of the messages in the queue that have come since, and names the
+// generation. mu is held.
 func (b *Barrier) addressQueued() {
 	if b.generation > 0 {
 		for i := b.addressedCount; i < len(b.actions.Send); i++ {

@@ -12,21 +12,21 @@ import (
 )
 
 // What follows is how a builder unit goes on without a readout unit. It takes what has not come from that for missing:
-// the part is made here, of fragments that say so, and the AssembleMEP is built. When the unit is back, it has every AssembleMEP from a
-// number on, and none before, so one number for each readout unit says of each AssembleMEP whether to wait for its part.
+// the part is made here, of fragments that say so, and the MEP is built. When the unit is back, it has every MEP from a
+// number on, and none before, so one number for each readout unit says of each MEP whether to wait for its part.
 //
 //	Gone ─► its windows are revoked; parts that are not in place count as missing, of MEPs under way and of later ones
 //	Back ─► MEPs from a number on have its part again; where windows stand it has new ones
 //
 // The finisher makes the missing parts, when all the others are in place.
 
-// everyMEP is the AssembleMEP below which a readout unit lacks all that is not in place, while it is gone.
+// everyMEP is the MEP below which a readout unit lacks all that is not in place, while it is gone.
 const everyMEP = math.MaxUint64
 
 // Missing counts what a readout unit was taken to lack in MEPs that were built.
 type Missing struct {
 	MEPs, Events uint64
-	First, Last  uint64 // AssembleMEP numbers; of any attempt, and in any order
+	First, Last  uint64 // MEP numbers; of any attempt, and in any order
 }
 
 func (m *Missing) add(mep uint64, events int) {
@@ -46,12 +46,12 @@ type absentUnits struct {
 	missingMFPSize uint32   // most bytes of an MFP without data
 }
 
-// lacks tells that a part of a AssembleMEP will not come, unless it is in place.
+// lacks tells that a part of a MEP will not come, unless it is in place.
 func (a *Assembler) lacks(ru int, mep uint64) bool {
 	return a.absent.everAbsent && mep < a.absent.lacksBelow[ru]
 }
 
-// countLacking is how many readout units lack a AssembleMEP of which nothing is in place.
+// countLacking is how many readout units lack a MEP of which nothing is in place.
 func (a *Assembler) countLacking(mep uint64) (n uint16) {
 	if !a.absent.everAbsent {
 		return 0
@@ -64,8 +64,8 @@ func (a *Assembler) countLacking(mep uint64) (n uint16) {
 	return n
 }
 
-// markGone takes that a readout unit is gone. It appends the slots in which that makes something complete, and the windows
-// that are to be revoked.
+// markGone takes that a readout unit is gone. It appends the slots in which that makes something complete, and the
+// windows that are to be revoked.
 func (a *Assembler) markGone(ru int, to []SlotProgress, refs []shmem.Ref) ([]SlotProgress, []shmem.Ref) {
 	if a.absent.lacksBelow[ru] == everyMEP {
 		return to, refs
@@ -98,7 +98,8 @@ func (a *Assembler) markGone(ru int, to []SlotProgress, refs []shmem.Ref) ([]Slo
 	return to, refs
 }
 
-// skipRequest takes that a part which was to be asked for is missing. It appends the slot if that makes something complete.
+// skipRequest takes that a part which was to be asked for is missing. It appends the slot if that makes something
+// complete.
 func (a *Assembler) skipRequest(i int, to []SlotProgress) []SlotProgress {
 	progress := a.completePart(i)
 	a.stats.Parts-- // it is none
@@ -135,10 +136,10 @@ func (a *Assembler) appendSized(to []int) []int {
 	return to
 }
 
-// markBack takes that a readout unit has every AssembleMEP from that one on.
+// markBack takes that a readout unit has every MEP from that one on.
 func (a *Assembler) markBack(ru int, from uint64) { a.absent.lacksBelow[ru] = from }
 
-// isMissing tells which parts of a whole AssembleMEP are missing.
+// isMissing tells which parts of a whole MEP are missing.
 func (a *Assembler) isMissing(slot, ru int) bool {
 	if a.isPreGranted() {
 		return a.placed[slot*a.rus+ru] == 0
@@ -163,8 +164,8 @@ func (a *Assembler) isMarked(slot int) bool { return a.slots[slot].marked }
 var errNoDivision = errors.New("the builder unit was not told which sources a readout unit has, so it cannot go on " +
 	"without one: set readout-loss before the run")
 
-// MarkRUGone takes that nothing comes any more from a readout unit, by its index. Nothing of it is under way to memory when
-// it returns. Twice is once.
+// MarkRUGone takes that nothing comes any more from a readout unit, by its index. Nothing of it is under way to memory
+// when it returns. Twice is once.
 func (b *Builder) MarkRUGone(ru int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -194,8 +195,8 @@ func (b *Builder) MarkRUGone(ru int) error {
 	return nil
 }
 
-// MarkRUBack takes that a readout unit that was gone has every AssembleMEP from that one on. Where windows stand it may then ask for
-// its own.
+// MarkRUBack takes that a readout unit that was gone has every MEP from that one on. Where windows stand it may then
+// ask for its own.
 func (b *Builder) MarkRUBack(ru int, from uint64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -235,7 +236,7 @@ func (b *Builder) Missing() []Missing {
 	return append([]Missing(nil), b.missing...)
 }
 
-// eventRange is which events a whole AssembleMEP has, as the first part that is in place tells.
+// eventRange is which events a whole MEP has, as the first part that is in place tells.
 func (b *Builder) eventRange(slot int, memory []byte) (first uint64, n int, err error) {
 	for ru := range b.cfg.RURanks {
 		if b.asm.isMissing(slot, ru) {
@@ -270,8 +271,8 @@ func (b *Builder) firstMFPError(ru int, err error) error {
 	return &DataError{RU: ru, Source: b.firstSource(ru), Reason: err.Error(), Cause: err}
 }
 
-// fillMissing makes the missing parts of a whole AssembleMEP, which is the finisher's. Where windows are granted for each AssembleMEP the
-// others move up to them, so that no gap is left; f.places tells where all lie then.
+// fillMissing makes the missing parts of a whole MEP, which is the finisher's. Where windows are granted for each MEP
+// the others move up to them, so that no gap is left; f.places tells where all lie then.
 func (b *Builder) fillMissing(slot int, mep *MEP, memory []byte) error {
 	first, n, err := b.eventRange(slot, memory)
 	if err != nil {
@@ -322,7 +323,7 @@ func (b *Builder) fillMissingPreGranted(slot int, first uint64, n int, memory []
 	}
 }
 
-// fillMissingPerMEP writes the missing MFPs and moves the others, and returns how many bytes the AssembleMEP has then.
+// fillMissingPerMEP writes the missing MFPs and moves the others, and returns how many bytes the MEP has then.
 func (b *Builder) fillMissingPerMEP(slot int, first uint64, n int, memory []byte) int {
 	f := &b.f
 	f.places = b.asm.appendMFPPlaces(slot, f.places[:0], true)

@@ -14,7 +14,7 @@ import (
 // tolerant makes a builder unit that goes on without readout units.
 func tolerant(_ *rig, c *Config) { c.Division, c.MostEvents = rigDivision, rigPacking }
 
-// missingSources reads which sources of a AssembleMEP that the sink has have nothing but missing fragments, and holds that the
+// missingSources reads which sources of a MEP that the sink has have nothing but missing fragments, and holds that the
 // others have their data.
 func (r *rig) missingSources(i int) (sources []uint16) {
 	r.t.Helper()
@@ -191,7 +191,8 @@ func TestGonePreGranted(t *testing.T) {
 		r.result()
 		r.wantMissing(4)
 		r.wantMissing(5, lacks...)
-		if st := r.b.Stats(); st.RejectedPlacements != 0 || st.LateParts != 1 || st.Marked != 4 || r.b.Missing()[lost].Last != 8 {
+		if st := r.b.Stats(); st.RejectedPlacements != 0 || st.LateParts != 1 || st.Marked != 4 ||
+			r.b.Missing()[lost].Last != 8 {
 			t.Errorf("%+v, %+v", st, r.b.Missing())
 		}
 		r.close()
@@ -270,7 +271,8 @@ func TestGoneRegion(t *testing.T) {
 	r.close()
 }
 
-// TestGoneNotTolerated holds that a builder unit which does not know what readout units have does not go on without one.
+// TestGoneNotTolerated holds that a builder unit which does not know what readout units have does not go on without
+// one.
 func TestGoneNotTolerated(t *testing.T) {
 	r := newRig(t, nil)
 	if err := r.b.MarkRUGone(0); err == nil {

@@ -10,17 +10,17 @@ import (
 	"ringlet/shmem"
 )
 
-// Assembler is the pure core of a builder unit: it follows each slot until the last byte of a AssembleMEP is placed. It does no
+// Assembler is the pure core of a builder unit: it follows each slot until the last byte of a MEP is placed. It does no
 // I/O and takes no locks; its owner calls it under one, for many placements at a time.
 //
-// Windows are granted for each AssembleMEP, when all readout units have announced its sizes and a slot can be laid out for it;
+// Windows are granted for each MEP, when all readout units have announced its sizes and a slot can be laid out for it;
 // or they stand for all MEPs, where a Layout gives each readout unit a window in every slot: then nothing is announced,
 // a part comes in one write, and the first that comes for a free slot says what it is to hold.
 type Assembler struct {
 	// immutable after NewAssembler and newPreGrantedAssembler
 	rus          int
 	slotSize     int
-	preGranted   []preGrantedWindow // by readout unit; nil where windows are granted for each AssembleMEP
+	preGranted   []preGrantedWindow // by readout unit; nil where windows are granted for each MEP
 	releaseGroup int                // slots given back together
 
 	slots          []slot
@@ -28,8 +28,8 @@ type Assembler struct {
 	placed         []uint32    // bytes in place, at slot·rus+ru
 	parts          []part      // what was announced, at slot·rus+ru; nil where windows stand
 	pull           puller
-	newestComplete uint64 // highest AssembleMEP that was whole
-	busySlots      int    // slots with a AssembleMEP, where windows are granted for each
+	newestComplete uint64 // highest MEP that was whole
+	busySlots      int    // slots with a MEP, where windows are granted for each
 	heldOutcomes   int    // outcomes that are not told yet
 	absent         absentUnits
 	stats          Stats
@@ -50,11 +50,11 @@ func (p slotPhase) String() string {
 	return [...]string{"free", "waiting for sizes", "being filled", "waiting for a decision", "rejected", "complete"}[p]
 }
 
-// slot keeps its AssembleMEP and attempt when it is idle: they were the last it held. Attempts count from 1, so 0 is a slot
+// slot keeps its MEP and attempt when it is idle: they were the last it held. Attempts count from 1, so 0 is a slot
 // that never held any.
 type slot struct {
 	mep            uint64
-	size           int // bytes of a AssembleMEP that is laid out
+	size           int // bytes of a MEP that is laid out
 	attempt        uint32
 	sources        uint32 // MFPs that the readout units heard so far have in all
 	announcedUnits uint16 // readout units that have announced all
@@ -96,7 +96,8 @@ func NewAssembler(rus, slots, slotSize int, p Pull) *Assembler {
 	return a
 }
 
-// newPreGrantedAssembler makes the core of a builder unit with the given number of slots, laid out by l for windows that stand.
+// newPreGrantedAssembler makes the core of a builder unit with the given number of slots, laid out by l for windows
+// that stand.
 func newPreGrantedAssembler(l *placing.Layout, slots int) *Assembler {
 	a := newAssembler(l.Units(), slots)
 	a.slotSize = l.Size()
@@ -139,7 +140,7 @@ func (e *announceError) Error() string {
 	return fmt.Sprintf("readout unit %d announced MEP %d for slot %d: %s", e.RU, e.MEP, e.Slot, e.Reason)
 }
 
-// A SlotTooSmallError is a AssembleMEP that no slot can hold.
+// A SlotTooSmallError is a MEP that no slot can hold.
 type SlotTooSmallError struct {
 	MEP        uint64
 	Need, Have int // bytes
@@ -150,9 +151,9 @@ func (e *SlotTooSmallError) Error() string {
 		e.Have)
 }
 
-// Announce takes the sizes that a readout unit has for one AssembleMEP. It reports true when all readout units have announced,
+// Announce takes the sizes that a readout unit has for one MEP. It reports true when all readout units have announced,
 // and so every Part of the slot is known and waits to be asked for. An *announceError says what is wrong with the
-// announcement, which then had no effect; a *SlotTooSmallError that the AssembleMEP cannot be built, which leaves the slot to
+// announcement, which then had no effect; a *SlotTooSmallError that the MEP cannot be built, which leaves the slot to
 // Abandon.
 func (a *Assembler) Announce(m *placing.Announce) (bool, error) {
 	if reason := a.checkAnnounce(m); reason != "" {
@@ -232,7 +233,7 @@ func indexTooShort(m *placing.Announce) int {
 	return slices.IndexFunc(m.Entries, func(e placing.Entry) bool { return e.Size < event.MFPFixedSize })
 }
 
-// beginSizing makes a free slot wait for the sizes of a AssembleMEP.
+// beginSizing makes a free slot wait for the sizes of a MEP.
 func (a *Assembler) beginSizing(i int, mep uint64, attempt uint32) {
 	a.slots[i] = slot{phase: sizing, mep: mep, attempt: attempt}
 	a.busySlots++
@@ -266,11 +267,11 @@ func (a *Assembler) layOut(i int) error {
 	return nil
 }
 
-// padded is the room an MFP takes in a AssembleMEP, whose offsets count 32-bit words.
+// padded is the room an MFP takes in a MEP, whose offsets count 32-bit words.
 func padded(size uint32) int { return (int(size) + 3) &^ 3 }
 
-// NextRequest makes the next request: the readout unit is to be granted its part of the slot. False says that nothing is to be
-// asked for now.
+// NextRequest makes the next request: the readout unit is to be granted its part of the slot. False says that nothing
+// is to be asked for now.
 func (a *Assembler) NextRequest() (slot, ru int, ok bool) { return a.pull.nextRequest() }
 
 // PartRange tells which bytes of a slot belong to a readout unit; where windows stand, those that are in place.
@@ -308,8 +309,8 @@ func (a *Assembler) discard(slots []uint32) {
 	a.heldOutcomes = 0 // what was held is told with them
 }
 
-// HoldOutcome notes that an outcome is there to be told, and reports whether that can wait: until as many slots as the group
-// has can be given back together, and only while other MEPs are under way, whose outcomes will come.
+// HoldOutcome notes that an outcome is there to be told, and reports whether that can wait: until as many slots as the
+// group has can be given back together, and only while other MEPs are under way, whose outcomes will come.
 func (a *Assembler) HoldOutcome() bool {
 	if a.heldOutcomes++; a.heldOutcomes < a.releaseGroup && a.busySlots > 0 {
 		return true
@@ -318,14 +319,14 @@ func (a *Assembler) HoldOutcome() bool {
 	return false
 }
 
-// AssembleMEP describes what a slot holds.
+// MEP describes what a slot holds.
 type MEP struct {
 	MEP     uint64
 	Attempt uint32
 	Size    int // bytes, header included
 }
 
-// Slot describes a slot's AssembleMEP. What it says of a whole one stays so until Finish, Discard or abandon.
+// Slot describes a slot's MEP. What it says of a whole one stays so until Finish, Discard or abandon.
 func (a *Assembler) Slot(i int) MEP {
 	s := &a.slots[i]
 	m := MEP{MEP: s.mep, Attempt: s.attempt, Size: s.size}
@@ -345,8 +346,8 @@ type mfpPlace struct {
 	Synthetic bool // here, of missing fragments
 }
 
-// appendPlacedMFPs appends where each MFP of a slot lies, in order of source id, of those parts whose bytes are all in. Sources
-// are numbered through the readout units. Where windows stand the entries tell that, which lie in the slot.
+// appendPlacedMFPs appends where each MFP of a slot lies, in order of source id, of those parts whose bytes are all in.
+// Sources are numbered through the readout units. Where windows stand the entries tell that, which lie in the slot.
 func (a *Assembler) appendPlacedMFPs(i int, to []mfpPlace) []mfpPlace {
 	return a.appendMFPPlaces(i, to, false)
 }
@@ -381,7 +382,7 @@ func (a *Assembler) partInPlace(slot, ru int) bool {
 	return int(a.placed[at]) == a.parts[at].size
 }
 
-// appendMEPRefs appends the windows of a slot that end with its AssembleMEP.
+// appendMEPRefs appends the windows of a slot that end with its MEP.
 func (a *Assembler) appendMEPRefs(i int, to []shmem.Ref) []shmem.Ref {
 	if a.isPreGranted() {
 		return to
@@ -414,7 +415,7 @@ func (a *Assembler) Finish(slots []uint32, mfps, bytes uint64) {
 	a.stats.Bytes += bytes
 }
 
-// abandon gives up a AssembleMEP that will not be whole, or not be written, and makes its slot free. On a free slot it does
+// abandon gives up a MEP that will not be whole, or not be written, and makes its slot free. On a free slot it does
 // nothing.
 func (a *Assembler) abandon(i int) {
 	if a.slots[i].phase != idle {
@@ -423,8 +424,8 @@ func (a *Assembler) abandon(i int) {
 	}
 }
 
-// withdraw gives up every AssembleMEP that is not whole or being decided on, since they are given to others. It calls each with
-// the slot before that is free, and returns how many slots hold a AssembleMEP still.
+// withdraw gives up every MEP that is not whole or being decided on, since they are given to others. It calls each with
+// the slot before that is free, and returns how many slots hold a MEP still.
 func (a *Assembler) withdraw(each func(slot int)) (remaining int) {
 	for i := range a.slots {
 		switch a.slots[i].phase {
@@ -452,7 +453,7 @@ func (a *Assembler) free(i int) {
 	}
 }
 
-// Unfinished appends the slots that hold part of a AssembleMEP.
+// Unfinished appends the slots that hold part of a MEP.
 func (a *Assembler) Unfinished(to []int) []int {
 	for i := range a.slots {
 		if a.slots[i].phase != idle {

@@ -197,7 +197,8 @@ func (m *assemblerModel) place(t *rapid.T) {
 		m.want.Parts++
 	}
 	s.complete = !slices.ContainsFunc(s.remaining, func(remaining int) bool { return remaining > 0 })
-	if got := placed(m.a, i, ru, s.refs[ru], uint32(n)); (got == CompletedMEP) != s.complete || (got == CompletedNothing) != (s.remaining[ru] > 0) {
+	if got := placed(m.a, i, ru, s.refs[ru], uint32(n)); (got == CompletedMEP) != s.complete ||
+		(got == CompletedNothing) != (s.remaining[ru] > 0) {
 		t.Fatalf("%v is in place, with %v bytes missing", got, s.remaining)
 	}
 }
@@ -222,7 +223,8 @@ func placed(a *Assembler, i, ru int, ref shmem.Ref, n uint32) Progress {
 	if i >= 0 && i < len(a.slots) {
 		s = a.slots[i]
 	}
-	progress, why := a.applyPlacement(ru, &transport.Placement{Ref: ref, Length: n}, uint32(s.mep), uint8(s.attempt), uint32(i))
+	progress, why := a.applyPlacement(ru, &transport.Placement{Ref: ref, Length: n}, uint32(s.mep), uint8(s.attempt),
+		uint32(i))
 	if why != placementAccepted {
 		a.stats.RejectedPlacements++
 	}
@@ -409,7 +411,7 @@ func TestHugeSizes(t *testing.T) {
 	}
 }
 
-// TestTooManySources holds that a AssembleMEP of more MFPs than its header can count is refused when it is announced.
+// TestTooManySources holds that a MEP of more MFPs than its header can count is refused when it is announced.
 func TestTooManySources(t *testing.T) {
 	a := NewAssembler(2, 1, modelSlotSize, Pull{})
 	for ru, n := range []uint16{40000, 25536} {
@@ -422,7 +424,7 @@ func TestTooManySources(t *testing.T) {
 	}
 }
 
-// circuit assembles one AssembleMEP after the other.
+// circuit assembles one MEP after the other.
 type circuit struct {
 	a     *Assembler
 	m     []placing.Announce
@@ -485,7 +487,7 @@ func TestAssemblerDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkAssembler is the whole way of a small AssembleMEP of four readout units through the core.
+// BenchmarkAssembler is the whole way of a small MEP of four readout units through the core.
 func BenchmarkAssembler(b *testing.B) {
 	c := newCircuit(4)
 	for b.Loop() {

@@ -1,6 +1,6 @@
 package builderunit
 
-// Pipeline of a AssembleMEP:
+// Pipeline of a MEP:
 //
 //	1 Announce    (parallel: a link's receiver each)    sizes into the assembler, under mu
 //	2 ask         (the receiver that brought the last)  windows granted, told to the readout units, as many as Pull
@@ -9,7 +9,7 @@ package builderunit
 //	                                                    whole joins the batch
 //	4 decide      (sequential: finisher)                of a region of interest: revoked, verified, Decide; then on with
 //	                                                    2, or over (region.go)
-//	5 finish      (sequential: finisher)                of each AssembleMEP of a batch: grants revoked, verified, header
+//	5 finish      (sequential: finisher)                of each MEP of a batch: grants revoked, verified, header
 //	                                                    written, sink
 //	6 settle      (sequential: finisher)                of the batch: slots free under mu, the scheduler told (commit.go)
 //
@@ -17,7 +17,7 @@ package builderunit
 // anything to revoke. What the sink has no time for leaves at 3, where there is a Backlog (overload.go).
 //
 // The MFPs are written once, by the network, where they stay. In place of gaps, which standing windows leave between
-// them, a sink that keeps MEPs is given a copy without. Nothing is allocated per AssembleMEP.
+// them, a sink that keeps MEPs is given a copy without. Nothing is allocated per MEP.
 
 import (
 	"context"
@@ -38,7 +38,7 @@ import (
 	"ringlet/transport"
 )
 
-// Outcome of a AssembleMEP, as the scheduler is told.
+// Outcome of a MEP, as the scheduler is told.
 type Outcome uint8
 
 // Outcomes.
@@ -49,13 +49,13 @@ const (
 	Discarded // whole, and let go since the sink could not keep up
 )
 
-// A Result is what became of a AssembleMEP; its slot is free again.
+// A Result is what became of a MEP; its slot is free again.
 type Result struct {
 	Slot         int
 	MEP          uint64
 	Attempt      uint32
 	Outcome      Outcome
-	Events       int       // of a AssembleMEP that was built or rejected (0 if no part of it came),
+	Events       int       // of a MEP that was built or rejected (0 if no part of it came),
 	FirstEvent   uint64    // and the id of the first of them, if it was built
 	PartsMissing bool      // it was built without what readout units that were gone had of it
 	CompletedAt  time.Time // when the last byte was in place, of all that are finished together
@@ -75,19 +75,19 @@ type Config struct {
 	Signaler Signaler
 	RURanks  []int // rank of each readout unit, by index
 	// Layout, if not nil, is what each readout unit owns of every slot, by windows that stand for all MEPs: parts come
-	// without announcement or grant. Nil: sizes are announced and windows granted for every AssembleMEP.
+	// without announcement or grant. Nil: sizes are announced and windows granted for every MEP.
 	Layout *placing.Layout
 	// Pull says how parts are asked for where they are announced. Zero: all at once.
 	Pull Pull
-	// Decide is asked, of a AssembleMEP whose region of interest is in place, whether the rest is to be fetched. It answers by
+	// Decide is asked, of a MEP whose region of interest is in place, whether the rest is to be fetched. It answers by
 	// Region.Decide, or later by Builder.Decided: once in any case. The finisher calls it, so it is one at a time, and
 	// what is whole waits while it does; ctx is done when the unit is closed. Needed where Pull has an Interest.
 	Decide func(ctx context.Context, r *Region) error
-	// Division is the sources of each readout unit, and MostEvents the most events of a AssembleMEP: what is to be made for a
+	// Division is the sources of each readout unit, and MostEvents the most events of a MEP: what is to be made for a
 	// readout unit that is gone. Zero: none may be.
 	Division   placing.Division
 	MostEvents int
-	// Packing is the number of events in a AssembleMEP (the last may have fewer), by which a AssembleMEP proves its number where
+	// Packing is the number of events in a MEP (the last may have fewer), by which a MEP proves its number where
 	// windows stand: the first event id is the number times that. Zero: the ids are not checked.
 	Packing int
 	Run     uint32
@@ -95,7 +95,7 @@ type Config struct {
 	Pattern *pattern.Pattern // rule of the content; nil where there is none
 	Sink    sink.Sink
 	Tap     *tap.Tap // is offered the MEPs that are built, if somebody looks; nil: nobody does
-	// Durable says that a AssembleMEP counts as built only when Sink.Flush has made it safe: the scheduler is told then, and not
+	// Durable says that a MEP counts as built only when Sink.Flush has made it safe: the scheduler is told then, and not
 	// before.
 	Durable bool
 	// Backlog is how many whole MEPs may wait for the sink, the one that it has included; those that come then are
@@ -105,8 +105,8 @@ type Config struct {
 	// Feedback is told what became of MEPs, each once, one call at a time; it may block. The results are valid until it
 	// returns.
 	Feedback func([]Result) error
-	// Tolerates is told of data that do not fit, and says whether the unit goes on without that readout unit: then its part is
-	// taken for missing. It may be called with a lock held, so it must not call the unit. Nil: it does not.
+	// Tolerates is told of data that do not fit, and says whether the unit goes on without that readout unit: then its
+	// part is taken for missing. It may be called with a lock held, so it must not call the unit. Nil: it does not.
 	Tolerates func(*DataError) bool
 	// Fail is called at most once, when the unit cannot go on. It must not call Close.
 	Fail func(error)
@@ -218,8 +218,8 @@ func newBuilder(cfg Config) *Builder {
 	return b
 }
 
-// makeAssembler gives the unit the assembler that its configuration asks for: with windows that stand, or with ones that
-// are granted for each AssembleMEP.
+// makeAssembler gives the unit the assembler that its configuration asks for: with windows that stand, or with ones
+// that are granted for each MEP.
 func (b *Builder) makeAssembler() error {
 	cfg := &b.cfg
 	n := cfg.Slots.Len()
@@ -246,7 +246,8 @@ func (b *Builder) makeAssembler() error {
 	return nil
 }
 
-// exportSlots opens the slots to the readout units, and offers all of them. After an error nothing is exported or offered.
+// exportSlots opens the slots to the readout units, and offers all of them. After an error nothing is exported or
+// offered.
 func (b *Builder) exportSlots() (err error) {
 	slots, table := b.cfg.Slots, b.cfg.Table
 	pages := (len(slots.Segment().Bytes()) + shmem.PageSize - 1) / shmem.PageSize

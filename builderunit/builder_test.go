@@ -58,7 +58,8 @@ func TestBuilds(t *testing.T) {
 		r.checkComplete(i)
 	}
 	s := r.b.Stats()
-	if s.MEPs != 6 || s.MFPs != 36 || s.Bytes != bytesWant || s.Incomplete != 0 || s.Refused != 0 || s.RejectedPlacements != 0 ||
+	if s.MEPs != 6 || s.MFPs != 36 || s.Bytes != bytesWant || s.Incomplete != 0 || s.Refused != 0 ||
+		s.RejectedPlacements != 0 ||
 		s.RejectedMessages != 0 ||
 		s.Announced != 18 || s.Granted != 18 || s.Slots.Builds != 6 || s.Slots.Offered != 2 {
 		t.Errorf("%+v, %d bytes expected", s, bytesWant)
@@ -76,7 +77,7 @@ func TestBuilds(t *testing.T) {
 	}
 }
 
-// checkMEP holds that b is a valid AssembleMEP of the generator's events.
+// checkMEP holds that b is a valid MEP of the generator's events.
 func checkMEP(t *testing.T, b []byte, mep uint64, sources int) {
 	t.Helper()
 	m, err := event.ParseMEP(b)
@@ -287,7 +288,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// TestCloseWithUnfinishedMEP closes the unit with one AssembleMEP that waits for sizes and one that waits for bytes.
+// TestCloseWithUnfinishedMEP closes the unit with one MEP that waits for sizes and one that waits for bytes.
 func TestCloseWithUnfinishedMEP(t *testing.T) {
 	r := newRig(t, nil)
 	r.announce(r.piece(1, 0), 0, 0)
@@ -355,7 +356,7 @@ func TestCloseDuringActivity(t *testing.T) {
 		})
 		var wg sync.WaitGroup
 		closed := make(chan struct{})
-		tokens := make([]chan Result, len(r.ranks)) // which slot is free for which AssembleMEP
+		tokens := make([]chan Result, len(r.ranks)) // which slot is free for which MEP
 		for ru := range r.ranks {
 			tokens[ru] = make(chan Result, 100)
 			tokens[ru] <- Result{Slot: 0, MEP: 0}

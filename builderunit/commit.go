@@ -9,7 +9,7 @@ import "sync"
 //	3 tell     (sequential: committer)  the scheduler is told, so readout units let go
 //
 // While the committer flushes, the finisher goes on; what it finishes meanwhile shares the next flush. So a flush costs
-// the same for one AssembleMEP as for many, and batches grow by themselves where the disk is slow.
+// the same for one MEP as for many, and batches grow by themselves where the disk is slow.
 
 // committer is what a Builder has where outcomes wait for a flush. The zero value is ready, but for wake.
 type committer struct {

@@ -56,8 +56,8 @@ func durableRig(t *testing.T, slots int, preGranted bool) (r *rig, gate *gatedSi
 	}
 }
 
-// TestReportedWhenSafe holds that the scheduler hears of no AssembleMEP that has not been flushed, that the unit goes on meanwhile,
-// and that what is finished during a flush shares the next one.
+// TestReportedWhenSafe holds that the scheduler hears of no MEP that has not been flushed, that the unit goes on
+// meanwhile, and that what is finished during a flush shares the next one.
 func TestReportedWhenSafe(t *testing.T) {
 	for _, preGranted := range []bool{false, true} {
 		r, gate, build := durableRig(t, 3, preGranted)
@@ -95,7 +95,7 @@ func TestReportedWhenSafe(t *testing.T) {
 	}
 }
 
-// TestNotReportedWhenNotSafe holds that a AssembleMEP whose flush fails is told to nobody, and that the unit fails.
+// TestNotReportedWhenNotSafe holds that a MEP whose flush fails is told to nobody, and that the unit fails.
 func TestNotReportedWhenNotSafe(t *testing.T) {
 	r, gate, build := durableRig(t, 2, false)
 	build(0, 0)

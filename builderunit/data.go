@@ -24,15 +24,15 @@ func (e *DataError) Error() string {
 }
 func (e *DataError) Unwrap() error { return e.Cause }
 
-// tolerates says whether the unit goes on without what a readout unit has of a AssembleMEP.
+// tolerates says whether the unit goes on without what a readout unit has of a MEP.
 func (b *Builder) tolerates(bad *DataError) bool {
 	return b.cfg.Tolerates != nil && b.cfg.Division.Units() > 0 && b.cfg.Tolerates(bad)
 }
 
-// replaceBadPart makes the part of a readout unit anew of a whole AssembleMEP, of missing fragments, if an error says that its data do
-// not fit and that is borne; any other error comes back. Parts that were made before are made again: they may have had
-// their events from this readout unit. It returns where the AssembleMEP lies then, which nobody else writes to, without its
-// header, and moves f.places there.
+// replaceBadPart makes the part of a readout unit anew of a whole MEP, of missing fragments, if an error says that its
+// data do not fit and that is borne; any other error comes back. Parts that were made before are made again: they may
+// have had their events from this readout unit. It returns where the MEP lies then, which nobody else writes to,
+// without its header, and moves f.places there.
 func (b *Builder) replaceBadPart(slot int, mep uint64, memory []byte, err error) ([]byte, error) {
 	var bad *DataError
 	if !errors.As(err, &bad) || !b.tolerates(bad) {
@@ -71,8 +71,8 @@ func (b *Builder) replaceBadPart(slot int, mep uint64, memory []byte, err error)
 	return made, nil
 }
 
-// eventRangeWithout is which events a whole AssembleMEP has, as the first MFP tells that was not made here and is of another readout
-// unit.
+// eventRangeWithout is which events a whole MEP has, as the first MFP tells that was not made here and is of another
+// readout unit.
 func (b *Builder) eventRangeWithout(ru int, memory []byte) (first uint64, n int, ok bool) {
 	for _, p := range b.f.places {
 		if int(p.RU) == ru || p.Synthetic || p.Size < event.MFPFixedSize {
@@ -86,7 +86,7 @@ func (b *Builder) eventRangeWithout(ru int, memory []byte) (first uint64, n int,
 	return 0, 0, false
 }
 
-// countMissing counts that the part of a readout unit is missing in a AssembleMEP.
+// countMissing counts that the part of a readout unit is missing in a MEP.
 func (b *Builder) countMissing(ru int, mep uint64, n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -102,10 +102,11 @@ func (b *Builder) countMissing(ru int, mep uint64, n int) {
 	b.f.missingMFPs += mfps
 }
 
-// checkTolerantly checks a whole AssembleMEP whose bytes are read at one place, and goes on without the parts that do not fit, as long as
-// that is borne. It returns where the AssembleMEP lies then. It ends: check names no part that was made here, and each turn
-// makes one more.
-func (b *Builder) checkTolerantly(slot int, mep uint64, read []byte) (sound []byte, from uint64, events int, err error) {
+// checkTolerantly checks a whole MEP whose bytes are read at one place, and goes on without the parts that do not fit,
+// as long as that is borne. It returns where the MEP lies then. It ends: check names no part that was made here, and
+// each turn makes one more.
+func (b *Builder) checkTolerantly(slot int, mep uint64,
+	read []byte) (sound []byte, from uint64, events int, err error) {
 	for {
 		from, events, err = b.check(mep, read)
 		if err == nil {
@@ -121,9 +122,9 @@ func (b *Builder) checkTolerantly(slot int, mep uint64, read []byte) (sound []by
 	}
 }
 
-// handleOversized takes that a AssembleMEP fits no slot. Where one part of several alone does not, its readout unit has told a wrong
-// size: that is a DataError, or where it is borne, the part is taken for missing and the AssembleMEP fits. Any other such AssembleMEP
-// is a mistake of the configuration. The lock is held.
+// handleOversized takes that a MEP fits no slot. Where one part of several alone does not, its readout unit has told a
+// wrong size: that is a DataError, or where it is borne, the part is taken for missing and the MEP fits. Any other such
+// MEP is a mistake of the configuration. The lock is held.
 func (b *Builder) handleOversized(m *placing.Announce, err error) error {
 	parts := slotRow(b.asm, b.asm.parts, int(m.Slot))
 	for ru := range parts {
@@ -171,7 +172,7 @@ func (b *Builder) firstSource(ru int) uint16 {
 	return uint16(b.cfg.Division.First(ru))
 }
 
-// attributeSinkError is why the sink did not take a AssembleMEP: data that do not fit, which it found, or what it says itself.
+// attributeSinkError is why the sink did not take a MEP: data that do not fit, which it found, or what it says itself.
 func (b *Builder) attributeSinkError(m *sink.Meta, memory []byte, err error) error {
 	var wrong *event.FormatError
 	if !errors.As(err, &wrong) && !errors.Is(err, sink.ErrMeta) {

@@ -39,8 +39,8 @@ func (a *accuse) want(t *testing.T, rus ...int) {
 	}
 }
 
-// TestBadDataTolerated holds that what does not fit of a readout unit is taken for missing, where that is borne: the AssembleMEP is
-// built, the others have their data in it, and the readout unit is named.
+// TestBadDataTolerated holds that what does not fit of a readout unit is taken for missing, where that is borne: the
+// MEP is built, the others have their data in it, and the readout unit is named.
 func TestBadDataTolerated(t *testing.T) {
 	data := event.MFPHeaderSize(rigPacking)
 	for name, tc := range map[string]struct {

@@ -1,7 +1,7 @@
-// Package builderunit is the builder unit (BU): it collects all MFPs of one AssembleMEP in one slot of its memory.
+// Package builderunit is the builder unit (BU): it collects all MFPs of one MEP in one slot of its memory.
 //
 // It stands for the BU of LHCb's event builder (LHCb-EB §II.A and §III.B): sizes come ahead, offsets are computed,
-// every MFP is written once at its final place by the network, and the AssembleMEP is complete where it landed. The Assembler
+// every MFP is written once at its final place by the network, and the MEP is complete where it landed. The Assembler
 // is the pure core; the Builder gives it slots, grants and a goroutine that verifies complete MEPs and hands them to a
 // sink (builderunit/sink).
 //
@@ -20,6 +20,6 @@
 // abort the sink. What links that are still up bring after Close is refused, and cannot be written. Fail is called when
 // the unit cannot go on: a slot too small, an MFP that does not verify, a full disk.
 //
-// What it does not promise: that a AssembleMEP becomes whole; nor, with standing windows, that a faulty peer does not change
+// What it does not promise: that a MEP becomes whole; nor, with standing windows, that a faulty peer does not change
 // its own part while it is read. Whoever runs the unit decides when to give up.
 package builderunit

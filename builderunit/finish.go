@@ -13,10 +13,10 @@ import (
 	"ringlet/shmem"
 )
 
-// What follows is the finisher's. A window that stands for all MEPs stands while a AssembleMEP is read: a readout unit that is
+// What follows is the finisher's. A window that stands for all MEPs stands while a MEP is read: a readout unit that is
 // not correct may go on writing. So what is parsed, and what is kept, is checked in the scratch, after the copy: what
 // was verified is what is written. In place nothing is read but for a CRC, and headers whose every field is read once.
-// A window that was granted for one AssembleMEP is revoked before.
+// A window that was granted for one MEP is revoked before.
 
 // How many MEPs are settled together at most: a quarter of the slots, so that the scheduler has slots to give out again
 // while the rest of a long batch is verified, but not fewer than minBatchMEPs and not more than maxBatchMEPs. What a
@@ -27,7 +27,7 @@ const (
 )
 
 // batchLimit is how many MEPs are settled together at most. A sink that keeps MEPs may hold the finisher up for as long
-// as its reader or its disk likes; the outcome of a AssembleMEP that it has taken does not wait for that.
+// as its reader or its disk likes; the outcome of a MEP that it has taken does not wait for that.
 func (b *Builder) batchLimit() int {
 	if b.discards {
 		return min(maxBatchMEPs, max(minBatchMEPs, b.cfg.Slots.Len()/4))
@@ -48,10 +48,10 @@ type finishing struct {
 	count, size   uint64 // MFPs and their bytes, in results
 	pendingRegion Region // that is being handed to Decide
 	allPlaces     []mfpPlace
-	regionMEP     []byte // a Region as a AssembleMEP
+	regionMEP     []byte // a Region as a MEP
 	prefetched    uint   // means nothing: it makes prefetch look
 
-	// of the AssembleMEP in hand, if it is marked
+	// of the MEP in hand, if it is marked
 	missingUnits []bool       // by readout unit: its part was made here
 	missingMFPs  int          // MFPs that were
 	badParts     []*DataError // parts whose entries do not fit, where windows stand
@@ -110,7 +110,7 @@ func (b *Builder) finishBatch(batch []SlotProgress, at time.Time) error {
 }
 
 // prefetchMEPs is how many MEPs are looked at before the first of them is finished. Their entries are in another core's
-// cache, and a processor waits for sixteen of them hardly longer than for one: 65 ns per AssembleMEP became 40 (quic, 2
+// cache, and a processor waits for sixteen of them hardly longer than for one: 65 ns per MEP became 40 (quic, 2
 // readout units, 128 B, 2-core VM, 2026-11-21). Where MEPs are verified nothing is gained: reading one brings in the
 // next.
 const prefetchMEPs = 16
@@ -172,7 +172,7 @@ func (b *Builder) sealSlot(slot int) (MEP, []byte, error) {
 	return mep, b.cfg.Slots.Bytes(slot)[:mep.Size], err
 }
 
-// revoke ends what was granted for a AssembleMEP.
+// revoke ends what was granted for a MEP.
 func (b *Builder) revoke(mep uint64, refs []shmem.Ref) error {
 	for _, ref := range refs {
 		if err := b.cfg.Table.Revoke(ref); err != nil {
@@ -182,7 +182,7 @@ func (b *Builder) revoke(mep uint64, refs []shmem.Ref) error {
 	return nil
 }
 
-// finish checks a whole AssembleMEP, writes its header and hands it to the sink.
+// finish checks a whole MEP, writes its header and hands it to the sink.
 func (b *Builder) finish(slot int, at time.Time) error {
 	f := &b.f
 	mep, memory, err := b.sealSlot(slot)
@@ -231,7 +231,7 @@ func (b *Builder) finish(slot int, at time.Time) error {
 	return nil
 }
 
-// check verifies a AssembleMEP as far as is asked for, and returns which events it has, as the first part tells that was not
+// check verifies a MEP as far as is asked for, and returns which events it has, as the first part tells that was not
 // made here: the others have theirs from such a part.
 func (b *Builder) check(mep uint64, read []byte) (from uint64, events int, err error) {
 	if err := b.verify.check(mep, read, b.f.places); err != nil {
@@ -255,7 +255,7 @@ func (b *Builder) check(mep uint64, read []byte) (from uint64, events int, err e
 	return from, events, nil
 }
 
-// recordBuilt notes that the sink has a AssembleMEP.
+// recordBuilt notes that the sink has a MEP.
 func (b *Builder) recordBuilt(slot int, meta *sink.Meta) {
 	f := &b.f
 	f.slots = append(f.slots, uint32(slot))
@@ -269,14 +269,14 @@ func (b *Builder) recordBuilt(slot int, meta *sink.Meta) {
 	}
 }
 
-// keepsSlotsOffered says that slots stay offered while MEPs land, and are turned when they are finished: where windows stand, and
-// the sink keeps nothing.
+// keepsSlotsOffered says that slots stay offered while MEPs land, and are turned when they are finished: where windows
+// stand, and the sink keeps nothing.
 func (b *Builder) keepsSlotsOffered() bool { return b.discards && b.asm.isPreGranted() }
 
 // needsCopy says that MEPs whose windows stand are read in the scratch: to be kept, or since they are parsed.
 func (b *Builder) needsCopy() bool { return !b.discards || b.verify.parses() }
 
-// handToSink gives a AssembleMEP to the sink, and the slot back.
+// handToSink gives a MEP to the sink, and the slot back.
 func (b *Builder) handToSink(slot int, meta sink.Meta, read []byte) error {
 	slots := b.cfg.Slots
 	if b.asm.isPreGranted() {
@@ -293,8 +293,8 @@ func (b *Builder) handToSink(slot int, meta sink.Meta, read []byte) error {
 	return errors.Join(slots.Free(slot), slots.Offer(slot))
 }
 
-// writeToSink hands a AssembleMEP to the sink, and counts the time that takes. One that drops everything is not worth two readings
-// of the clock.
+// writeToSink hands a MEP to the sink, and counts the time that takes. One that drops everything is not worth two
+// readings of the clock.
 func (b *Builder) writeToSink(slot int, meta sink.Meta, memory []byte) error {
 	if !b.discards {
 		b.sinkTime.Start()
@@ -313,8 +313,8 @@ func (b *Builder) reportResults(results []Result) error {
 	return b.reportResultsLocked(results)
 }
 
-// reportResultsLocked tells the scheduler of slots that are free. Which of them are held is settled when they are told: others that
-// are told meanwhile may be the last whose outcome was to come. telling is held.
+// reportResultsLocked tells the scheduler of slots that are free. Which of them are held is settled when they are told:
+// others that are told meanwhile may be the last whose outcome was to come. telling is held.
 func (b *Builder) reportResultsLocked(results []Result) error {
 	b.mu.Lock()
 	for i := range results {
@@ -324,8 +324,8 @@ func (b *Builder) reportResultsLocked(results []Result) error {
 	return b.cfg.Feedback(results)
 }
 
-// parseEntries reads the entries that stand before each part. Those that do not fit are noted in f.bad, and the places of
-// that readout unit's MFPs are empty.
+// parseEntries reads the entries that stand before each part. Those that do not fit are noted in f.bad, and the places
+// of that readout unit's MFPs are empty.
 func (b *Builder) parseEntries(slot int, mep uint64, memory []byte) {
 	f := &b.f
 	f.places = f.places[:0]
@@ -373,7 +373,7 @@ func (b *Builder) parsePartEntries(ru int, part []byte, off int) *DataError {
 	return nil
 }
 
-// pack copies a AssembleMEP without its gaps. It moves f.places there. Each byte of a part is read once; padding, which no CRC
+// pack copies a MEP without its gaps. It moves f.places there. Each byte of a part is read once; padding, which no CRC
 // covers, is made anew.
 func (f *finishing) pack(memory []byte) ([]byte, error) {
 	at := event.MEPHeaderSize(len(f.places))
@@ -388,7 +388,7 @@ func (f *finishing) pack(memory []byte) ([]byte, error) {
 	return f.packed[:at], f.tables.writeHeader(f.packed[:at], f.places)
 }
 
-// headerTables are the finisher's scratch for AssembleMEP headers.
+// headerTables are the finisher's scratch for MEP headers.
 type headerTables struct {
 	sources []uint16
 	offsets []uint32

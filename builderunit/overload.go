@@ -7,9 +7,9 @@ import (
 	"ringlet/shmem"
 )
 
-// Pipeline of a AssembleMEP that the sink has no time for (LHCb-EB §IV.B):
+// Pipeline of a MEP that the sink has no time for (LHCb-EB §IV.B):
 //
-//	1 PlacedMany  (parallel: receivers)     the AssembleMEP is whole, and as many as the backlog allows wait for the finisher:
+//	1 PlacedMany  (parallel: receivers)     the MEP is whole, and as many as the backlog allows wait for the finisher:
 //	                                        it is turned away, under mu
 //	2 discard     (sequential: discarder)   grants revoked, the slot is free, the scheduler is told
 //

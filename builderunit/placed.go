@@ -18,11 +18,11 @@ const (
 	noSlot                              // there is no slot of this number
 	otherWindow                         // the bytes are not in the unit's part of the slot it names
 	badPart                             // they are not such as a part can be
-	noMEP                               // it names a AssembleMEP before the first, or attempt 0
-	builtBefore                         // the slot is free, and held the AssembleMEP last, at this attempt or a later one
-	otherMEP                            // the slot holds another AssembleMEP
-	oldAttempt                          // the slot holds a later attempt at the AssembleMEP
-	newAttempt                          // the slot holds an earlier attempt at the AssembleMEP, which has no outcome yet
+	noMEP                               // it names a MEP before the first, or attempt 0
+	builtBefore                         // the slot is free, and held the MEP last, at this attempt or a later one
+	otherMEP                            // the slot holds another MEP
+	oldAttempt                          // the slot holds a later attempt at the MEP
+	newAttempt                          // the slot holds an earlier attempt at the MEP, which has no outcome yet
 	duplicatePart                       // the part is in place
 	rejectedPlacementKinds
 )
@@ -54,10 +54,10 @@ const (
 	CompletedNothing Progress = iota // not even a part
 	CompletedPart                    // a part: another may be asked for
 	CompletedRegion                  // the region of interest: Accept or Reject is wanted
-	CompletedMEP                     // the AssembleMEP
+	CompletedMEP                     // the MEP
 )
 
-// SlotProgress is a slot in which the region of interest is in place, or all of a AssembleMEP.
+// SlotProgress is a slot in which the region of interest is in place, or all of a MEP.
 type SlotProgress struct {
 	Slot     uint32
 	Progress Progress // Interest or Whole
@@ -87,7 +87,8 @@ func (a *Assembler) Placed(ru int, ps []transport.Placement, to []SlotProgress) 
 }
 
 // applyPlacement takes one placement, or says why not.
-func (a *Assembler) applyPlacement(ru int, p *transport.Placement, low uint32, attempt uint8, slot uint32) (Progress, rejectedPlacement) {
+func (a *Assembler) applyPlacement(ru int, p *transport.Placement, low uint32, attempt uint8,
+	slot uint32) (Progress, rejectedPlacement) {
 	if uint64(slot) >= uint64(len(a.slots)) || ru < 0 || ru >= a.rus {
 		return CompletedNothing, noSlot
 	}
@@ -122,8 +123,8 @@ func (a *Assembler) fitsPart(at, ru int, p *transport.Placement) bool {
 	return p.Offset == 0 && p.Length >= r.minLength && p.Length <= r.maxLength && p.Length%event.MEPWord == 0
 }
 
-// checkExpected tells why a slot does not wait for bytes of that attempt at a AssembleMEP. A free slot whose windows stand begins
-// with it.
+// checkExpected tells why a slot does not wait for bytes of that attempt at a MEP. A free slot whose windows stand
+// begins with it.
 func (a *Assembler) checkExpected(s *slot, low uint32, attempt uint8) rejectedPlacement {
 	switch {
 	case s.phase == idle && a.isPreGranted():
@@ -138,9 +139,9 @@ func (a *Assembler) checkExpected(s *slot, low uint32, attempt uint8) rejectedPl
 	return placementAccepted
 }
 
-// beginFilling makes a free slot hold the AssembleMEP of the first part that comes for it. The part tells the low half of the
-// number, and of those that end so the AssembleMEP is the one nearest to the newest that was whole: MEPs in flight are
-// thousands, 2^31 apart none. Only a AssembleMEP that all readout units agreed on moves that, so none of them can lead the
+// beginFilling makes a free slot hold the MEP of the first part that comes for it. The part tells the low half of the
+// number, and of those that end so the MEP is the one nearest to the newest that was whole: MEPs in flight are
+// thousands, 2^31 apart none. Only a MEP that all readout units agreed on moves that, so none of them can lead the
 // others astray.
 func (a *Assembler) beginFilling(s *slot, low uint32, attempt uint8) rejectedPlacement {
 	ahead := int64(int32(low - uint32(a.newestComplete)))

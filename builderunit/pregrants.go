@@ -50,8 +50,8 @@ func (b *Builder) preGrant(ru int) error {
 	return nil
 }
 
-// AnswerWindowRequest takes a readout unit's signal of kind placing.KindWindowRequest, and answers with its windows in every slot. It may ask
-// again. An error says what was wrong with the question.
+// AnswerWindowRequest takes a readout unit's signal of kind placing.KindWindowRequest, and answers with its windows in
+// every slot. It may ask again. An error says what was wrong with the question.
 func (b *Builder) AnswerWindowRequest(rank int, payload []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"ringlet/testkit/patiently"
 )
 
-// BenchmarkPreGrantedBuilder is the whole way of a small AssembleMEP through a builder unit, but for the network: 2 readout
-// units, 1 stream of 128 bytes, packing 1. An operation is a AssembleMEP.
+// BenchmarkPreGrantedBuilder is the whole way of a small MEP through a builder unit, but for the network: 2 readout
+// units, 1 stream of 128 bytes, packing 1. An operation is a MEP.
 func BenchmarkPreGrantedBuilder(b *testing.B) {
 	for _, v := range []struct {
 		name   string

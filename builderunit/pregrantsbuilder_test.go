@@ -57,7 +57,8 @@ func TestPreGrantedBuilds(t *testing.T) {
 		r.checkComplete(i)
 	}
 	s := r.b.Stats()
-	if s.MEPs != 6 || s.MFPs != 36 || s.Bytes != bytesWant || s.Incomplete != 0 || s.Refused != 0 || s.RejectedPlacements != 0 ||
+	if s.MEPs != 6 || s.MFPs != 36 || s.Bytes != bytesWant || s.Incomplete != 0 || s.Refused != 0 ||
+		s.RejectedPlacements != 0 ||
 		s.RejectedMessages != 0 ||
 		s.Announced != 0 || s.Granted != 6 || s.Parts != 18 || s.Slots.Builds != 6 || s.Slots.Offered != 2 {
 		t.Errorf("%+v, %d bytes expected", s, bytesWant)
@@ -82,7 +83,7 @@ func TestPreGrantedBuilds(t *testing.T) {
 	}
 }
 
-// TestPreGrantedInPlace holds that a AssembleMEP that nobody keeps is a good one where it lies, and that its slot has turned.
+// TestPreGrantedInPlace holds that a MEP that nobody keeps is a good one where it lies, and that its slot has turned.
 func TestPreGrantedInPlace(t *testing.T) {
 	discard := &sink.Discard{}
 	r := newPreGrantedRig(t, 2, func(_ *rig, c *Config) { c.Sink = discard })
@@ -232,7 +233,8 @@ func TestPreGrantedRefuses(t *testing.T) {
 	p := r.place(r.part(0, 0), 0, 0, 1)
 	r.b.PlacedMany(2, []transport.Placement{p, p})
 	r.b.PlacedMany(1, []transport.Placement{p})
-	if s := r.b.Stats(); s.RejectedMessages != 5 || s.RejectedPlacements != 1 || s.RejectedByReason[otherWindow] != 1 || s.Parts != 0 {
+	if s := r.b.Stats(); s.RejectedMessages != 5 || s.RejectedPlacements != 1 || s.RejectedByReason[otherWindow] != 1 ||
+		s.Parts != 0 {
 		t.Errorf("%+v", s)
 	}
 	r.buildPreGranted(0, 0)
@@ -245,7 +247,8 @@ func TestPreGrantedRefuses(t *testing.T) {
 	if s := r.b.Stats(); s.RejectedMessages != 7 {
 		t.Errorf("%+v", s)
 	}
-	if err := newRig(t, nil).b.AnswerWindowRequest(3, placing.AppendWindowRequest(nil)); err == nil || !strings.Contains(err.Error(), "has none") {
+	if err := newRig(t, nil).b.AnswerWindowRequest(3, placing.AppendWindowRequest(nil)); err == nil ||
+		!strings.Contains(err.Error(), "has none") {
 		t.Errorf("where sizes are announced: %v", err)
 	}
 }
@@ -298,7 +301,7 @@ func TestPreGrantedFailures(t *testing.T) {
 	}
 }
 
-// TestPreGrantedCloseWithUnfinishedMEP closes the unit with one AssembleMEP of which a part is missing.
+// TestPreGrantedCloseWithUnfinishedMEP closes the unit with one MEP of which a part is missing.
 func TestPreGrantedCloseWithUnfinishedMEP(t *testing.T) {
 	r := newPreGrantedRig(t, 2, nil)
 	r.b.Placed(r.ranks[0], r.place(r.part(0, 0), 0, 0, 1))
@@ -334,7 +337,7 @@ func TestPreGrantedCloseDuringActivity(t *testing.T) {
 		r := newPreGrantedRig(t, slots, nil)
 		var wg sync.WaitGroup
 		closed := make(chan struct{})
-		tokens := make([]chan Result, len(r.ranks)) // which slot is free for which AssembleMEP
+		tokens := make([]chan Result, len(r.ranks)) // which slot is free for which MEP
 		for ru := range r.ranks {
 			tokens[ru] = make(chan Result, 100)
 			for slot := range slots {

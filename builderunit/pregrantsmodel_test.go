@@ -20,7 +20,7 @@ type preGrantedModel struct {
 	a      *Assembler
 	layout *placing.Layout
 	slots  []preGrantedModelSlot
-	next   uint64         // AssembleMEP
+	next   uint64         // MEP
 	again  []modelAttempt // given up: to be issued again
 	parts  []sentPart     // of tokens issued, not sent yet
 	sent   []sentPart     // those sent, some of the last
@@ -65,7 +65,7 @@ func newPreGrantedModel(t *rapid.T) *preGrantedModel {
 			m.want.Granted++
 		}
 	}
-	// Where the low half of a AssembleMEP's number begins anew, too.
+	// Where the low half of a MEP's number begins anew, too.
 	m.next = rapid.SampledFrom([]uint64{0, 1<<31 - 2, 1<<32 - 3, 7<<32 - 5}).Draw(t, "first")
 	m.a.newestComplete = m.next
 	return m
@@ -214,7 +214,8 @@ func (m *preGrantedModel) nonsense(t *rapid.T) {
 	ru := rapid.IntRange(0, m.layout.Units()-1).Draw(t, "ru")
 	slot := uint32(rapid.IntRange(0, len(m.slots)-1).Draw(t, "slot"))
 	_, capacity := m.layout.PartRange(ru)
-	p := transport.Placement{Ref: modelRef(ru, slot), Length: uint32(capacity) &^ 3, Imm: placing.Immediate(m.next, 1, slot)}
+	p := transport.Placement{Ref: modelRef(ru, slot), Length: uint32(capacity) &^ 3,
+		Imm: placing.Immediate(m.next, 1, slot)}
 	why := badPart
 	switch rapid.IntRange(0, 7).Draw(t, "fault") {
 	case 0:
@@ -259,7 +260,7 @@ func (m *preGrantedModel) finish(t *rapid.T) {
 	m.want.Bytes += 70
 }
 
-// abandon gives a AssembleMEP up, to be issued again. What was not sent of it is not; or it is, and late.
+// abandon gives a MEP up, to be issued again. What was not sent of it is not; or it is, and late.
 func (m *preGrantedModel) abandon(t *rapid.T) {
 	i := rapid.IntRange(0, len(m.slots)-1).Draw(t, "slot")
 	s := &m.slots[i]
@@ -286,7 +287,7 @@ func TestPreGrantedModel(t *testing.T) {
 	})
 }
 
-// TestNewestIsAgreedOn holds that one readout unit alone cannot lead the others astray, and that no AssembleMEP is before the
+// TestNewestIsAgreedOn holds that one readout unit alone cannot lead the others astray, and that no MEP is before the
 // first.
 func TestNewestIsAgreedOn(t *testing.T) {
 	l, err := placing.NewLayout(placing.EvenDivision(2, 1), []int{40, 40})

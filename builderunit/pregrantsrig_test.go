@@ -59,7 +59,7 @@ func (r *preGrantedRig) requestWindows(rank int) {
 	}
 }
 
-// part makes a readout unit's part of a AssembleMEP: entries, then the MFPs.
+// part makes a readout unit's part of a MEP: entries, then the MFPs.
 func (r *preGrantedRig) part(ru int, mep uint64) *piece {
 	r.t.Helper()
 	return r.piece(ru, mep*rigPacking).withEntries()
@@ -88,7 +88,7 @@ func (r *preGrantedRig) place(p *piece, slot int, mep uint64, attempt uint8) tra
 	return transport.Placement{Ref: ref, Length: uint32(len(p.data)), Imm: placing.Immediate(mep, attempt, uint32(slot))}
 }
 
-// buildPreGranted takes one AssembleMEP through the unit.
+// buildPreGranted takes one MEP through the unit.
 func (r *preGrantedRig) buildPreGranted(slot int, mep uint64) {
 	r.t.Helper()
 	for ru, rank := range r.ranks {
@@ -210,7 +210,7 @@ func newTorrent(tb testing.TB, verify Verify) *torrent {
 	return t
 }
 
-// fill puts a part into every window. They stay the same from AssembleMEP to AssembleMEP: nobody checks event ids.
+// fill puts a part into every window. They stay the same from MEP to MEP: nobody checks event ids.
 func (t *torrent) fill(tb testing.TB, rule *pattern.Pattern) {
 	for slot := range t.slots.Len() {
 		for ru := range 2 {

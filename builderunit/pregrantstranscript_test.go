@@ -59,7 +59,7 @@ func (p *preGrantedPlayer) begin(w []string) string {
 	return out.String()
 }
 
-// place reads "ru1 placed 40 bytes of AssembleMEP 4 in slot 0", with "attempt", "window" (the slot whose window it wrote) and
+// place reads "ru1 placed 40 bytes of MEP 4 in slot 0", with "attempt", "window" (the slot whose window it wrote) and
 // "from" (offset) where they are not the obvious.
 func (p *preGrantedPlayer) place(ru, slot int, w []string) string {
 	full := slotsOf(p.asm.Placed(ru, []transport.Placement{{

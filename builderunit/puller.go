@@ -2,14 +2,14 @@ package builderunit
 
 import "slices"
 
-// Pull says how a builder unit asks readout units for their parts of a AssembleMEP. The zero value asks for all parts at once,
+// Pull says how a builder unit asks readout units for their parts of a MEP. The zero value asks for all parts at once,
 // as soon as their sizes are known.
 type Pull struct {
 	// Credit is how many requests may be without an answer, over all MEPs. Zero: any number. One is the collector of
 	// ATLAS, which asks a source when it has the data of the one before.
 	Credit int
-	// FirstUnit is the readout unit that is asked first; the others follow in the order of their indices, and round. Builder
-	// units that begin with different ones do not all ask the same.
+	// FirstUnit is the readout unit that is asked first; the others follow in the order of their indices, and round.
+	// Builder units that begin with different ones do not all ask the same.
 	FirstUnit int
 	// RegionUnits are the readout units of the region of interest: their parts are asked for first, and what they bring
 	// decides whether the others are asked at all. Empty: nothing is decided.
@@ -18,7 +18,7 @@ type Pull struct {
 	Group int
 }
 
-// A puller is the pure core that turns MEPs with known sizes into requests: the oldest AssembleMEP first, one readout unit
+// A puller is the pure core that turns MEPs with known sizes into requests: the oldest MEP first, one readout unit
 // after the other, never more than its credit at a time. It belongs to an Assembler.
 type puller struct {
 	// immutable after newPuller
@@ -35,7 +35,7 @@ type puller struct {
 	outstandingHigh   int   // most there ever were
 }
 
-// pendingMEP is a AssembleMEP in the queue.
+// pendingMEP is a MEP in the queue.
 type pendingMEP struct {
 	mep  uint64
 	slot int
@@ -67,13 +67,13 @@ func newPuller(p Pull, rus, slots int) puller {
 	return q
 }
 
-// add takes a AssembleMEP whose sizes are known.
+// add takes a MEP whose sizes are known.
 func (q *puller) add(slot int, mep uint64) {
 	q.nextIndex[slot], q.outstandingBySlot[slot] = 0, 0
 	q.enqueue(slot, mep)
 }
 
-// enqueue puts a AssembleMEP among those that wait, by its age.
+// enqueue puts a MEP among those that wait, by its age.
 func (q *puller) enqueue(slot int, mep uint64) {
 	i := len(q.waiting)
 	for i > 0 && q.waiting[i-1].mep > mep {
@@ -99,15 +99,15 @@ func (q *puller) nextRequest() (slot, ru int, ok bool) {
 	return slot, ru, true
 }
 
-// completeRequest notes that a part which was asked for is in place. It reports true when that makes the region of interest
-// whole, and more could be asked for.
+// completeRequest notes that a part which was asked for is in place. It reports true when that makes the region of
+// interest whole, and more could be asked for.
 func (q *puller) completeRequest(slot int) bool {
 	q.outstandingBySlot[slot]--
 	q.outstanding--
 	return q.outstandingBySlot[slot] == 0 && q.nextIndex[slot] == q.regionSize && q.regionSize < len(q.order)
 }
 
-// drop forgets a AssembleMEP and the requests for its parts.
+// drop forgets a MEP and the requests for its parts.
 func (q *puller) drop(slot int) {
 	q.outstanding -= q.outstandingBySlot[slot]
 	q.outstandingBySlot[slot] = 0

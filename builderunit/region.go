@@ -9,7 +9,7 @@ import (
 	"ringlet/filter"
 )
 
-// Pipeline of a AssembleMEP with a region of interest, from when the region is in place
+// Pipeline of a MEP with a region of interest, from when the region is in place
 // (docs/design/059-regions-of-interest.md):
 //
 //	1 decide   (sequential: finisher)   grants revoked, verified, handed to Config.Decide, which may answer later
@@ -20,18 +20,19 @@ import (
 //
 // While somebody decides, the finisher, the receivers and whoever asks for parts go on with other MEPs.
 
-// Region is the part of a AssembleMEP that lies in the readout units of Pull.RegionUnits. It is valid until Config.Decide returns.
+// Region is the part of a MEP that lies in the readout units of Pull.RegionUnits. It is valid until Config.Decide
+// returns.
 type Region struct {
-	sink.Meta          // of the AssembleMEP; Whole is when the region was in place. Events is 0 where there are no MFPs
+	sink.Meta          // of the MEP; Whole is when the region was in place. Events is 0 where there are no MFPs
 	Slot      int      // where it lies
 	MFPs      [][]byte // in order of source id: none, if all readout units of the region are gone
 
 	builder *Builder
 }
 
-// AssembleMEP makes a AssembleMEP of the region, valid until Config.Decide returns: of the sources that are not here it has MFPs whose
-// fragments are all missing, so every source has its place. False: there are no MFPs, or it would be larger than a
-// slot.
+// AssembleMEP makes a MEP of the region, valid until Config.Decide returns: of the sources that are not here it has
+// MFPs whose fragments are all missing, so every source has its place. False: there are no MFPs, or it would be larger
+// than a slot.
 func (r *Region) AssembleMEP() ([]byte, bool) {
 	b, f := r.builder, &r.builder.f
 	if len(r.MFPs) == 0 {
@@ -81,7 +82,7 @@ func (r *Region) Decide(keep bool) { r.builder.ApplyDecision(r.Meta, r.Slot, kee
 // Client is who is told of verdicts on the region.
 func (r *Region) Client() sink.RegionClient { return r.builder }
 
-// rejection is a AssembleMEP that is over after its region, and that nobody was told of yet.
+// rejection is a MEP that is over after its region, and that nobody was told of yet.
 type rejection struct {
 	slot int
 	meta sink.Meta
@@ -130,9 +131,9 @@ func (b *Builder) decideRegion(slot int, at time.Time) error {
 	return b.cfg.Decide(b.ctx, r)
 }
 
-// Decided takes, once, what Config.Decide was asked: whether a AssembleMEP is kept, and the verdicts of a filter on its events,
-// which the sink is given with the whole AssembleMEP. No verdicts: a filter before the sink has still to judge it. It does not
-// wait. False: the unit was closed meanwhile, or the answer is about no region that is waiting for one.
+// ApplyDecision takes, once, what Config.Decide was asked: whether a MEP is kept, and the verdicts of a filter on its
+// events, which the sink is given with the whole MEP. No verdicts: a filter before the sink has still to judge it. It
+// does not wait. False: the unit was closed meanwhile, or the answer is about no region that is waiting for one.
 func (b *Builder) ApplyDecision(m sink.Meta, slot int, keep bool, verdicts []filter.Verdict) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -30,7 +30,7 @@ func later(regions chan pendingDecision) func(context.Context, *Region) error {
 	}
 }
 
-// region has the region of interest of a AssembleMEP, which is readout unit 1's part, in place.
+// region has the region of interest of a MEP, which is readout unit 1's part, in place.
 func (r *rig) region(slot int, mep uint64, regions chan pendingDecision) ([]*piece, pendingDecision) {
 	r.t.Helper()
 	var pieces []*piece
@@ -56,7 +56,7 @@ func (r *rig) rest(pieces []*piece, mep uint64) {
 }
 
 // TestOthersGoOnMeanwhile holds that while a region is being judged other MEPs are judged and built, that answers come
-// in any order, that verdicts reach the sink with their AssembleMEP, and that what is rejected is told and counted as spared.
+// in any order, that verdicts reach the sink with their MEP, and that what is rejected is told and counted as spared.
 func TestOthersGoOnMeanwhile(t *testing.T) {
 	regions := make(chan pendingDecision, 10)
 	r := newRigWithSlots(t, 3, func(_ *rig, c *Config) {
@@ -108,7 +108,7 @@ func TestOthersGoOnMeanwhile(t *testing.T) {
 	}
 }
 
-// TestARegionIsAMEP holds that a region has the form of a AssembleMEP in which each source has its place.
+// TestARegionIsAMEP holds that a region has the form of a MEP in which each source has its place.
 func TestARegionIsAMEP(t *testing.T) {
 	regions := make(chan pendingDecision, 1)
 	r := newRig(t, func(_ *rig, c *Config) {
@@ -180,7 +180,7 @@ func TestAnswersThatComeTooLate(t *testing.T) {
 	}
 }
 
-// TestTheLastOutcomeIsNotHeld holds that whatever is told last brings all slots back, when a AssembleMEP is rejected while
+// TestTheLastOutcomeIsNotHeld holds that whatever is told last brings all slots back, when a MEP is rejected while
 // another one, built before, is still made safe.
 func TestTheLastOutcomeIsNotHeld(t *testing.T) {
 	regions := make(chan pendingDecision, 10)

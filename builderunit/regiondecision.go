@@ -2,10 +2,10 @@ package builderunit
 
 import "ringlet/internal/invariants"
 
-// What follows is the Assembler's share in regions of interest: a AssembleMEP whose region is in place waits for Accept or
+// What follows is the Assembler's share in regions of interest: a MEP whose region is in place waits for Accept or
 // Reject.
 
-// awaitsDecision tells whether a slot waits for a decision on that attempt at a AssembleMEP.
+// awaitsDecision tells whether a slot waits for a decision on that attempt at a MEP.
 func (a *Assembler) awaitsDecision(i int, mep uint64, attempt uint32) bool {
 	if i < 0 || i >= len(a.slots) {
 		return false
@@ -29,7 +29,7 @@ func (a *Assembler) Accept(i int) {
 	a.pull.enqueue(i, s.mep)
 }
 
-// Reject counts a AssembleMEP of which no more is asked for, and makes its slot free for the next.
+// Reject counts a MEP of which no more is asked for, and makes its slot free for the next.
 func (a *Assembler) Reject(i int) {
 	s := &a.slots[i]
 	if invariants.Enabled {

@@ -14,8 +14,8 @@ import (
 // outcome.
 const resetEvery = 5 * time.Millisecond
 
-// RecordQuiesced takes a readout unit's signal of kind placing.KindQuiesced: nothing of its time before so many exclusions
-// comes any more. An error says what was wrong with it; it had no effect.
+// RecordQuiesced takes a readout unit's signal of kind placing.KindQuiesced: nothing of its time before so many
+// exclusions comes any more. An error says what was wrong with it; it had no effect.
 func (b *Builder) RecordQuiesced(rank int, payload []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -34,7 +34,7 @@ func (b *Builder) RecordQuiesced(rank int, payload []byte) error {
 
 // Reset makes every slot free, for a builder unit that was excluded so many times and whose MEPs have been given to
 // others. It waits until every readout unit has settled that: what they announced and wrote before would else be taken
-// for the next AssembleMEP's. Then it gives up the MEPs that are not whole, and waits for those that are.
+// for the next MEP's. Then it gives up the MEPs that are not whole, and waits for those that are.
 func (b *Builder) Reset(ctx context.Context, exclusions uint32) error {
 	for {
 		remaining, err := b.tryWithdraw(exclusions)
@@ -53,7 +53,7 @@ func (b *Builder) Reset(ctx context.Context, exclusions uint32) error {
 // settle. When there are none, none is being told of either.
 func (b *Builder) tryWithdraw(exclusions uint32) (remaining int, err error) {
 	if !b.gate.TryLock() {
-		return 1, nil // a AssembleMEP is being finished, or the sink holds it up
+		return 1, nil // a MEP is being finished, or the sink holds it up
 	}
 	defer b.gate.Unlock()
 	b.reportMu.Lock()
@@ -78,7 +78,7 @@ func (b *Builder) tryWithdraw(exclusions uint32) (remaining int, err error) {
 	return remaining, err
 }
 
-// offerAgain makes a slot that may be filled in part free for the next AssembleMEP.
+// offerAgain makes a slot that may be filled in part free for the next MEP.
 func (b *Builder) offerAgain(slot int) error {
 	if b.cfg.Slots.State(slot) != shmem.SlotFilling {
 		return nil

@@ -12,7 +12,7 @@ import (
 )
 
 // TestReset holds that what is in part in the slots is given up, that late writes to it are refused, and that every
-// slot takes another AssembleMEP.
+// slot takes another MEP.
 func TestReset(t *testing.T) {
 	r := newRig(t, nil)
 	pieces := func(mep uint64) (all []*piece) {
@@ -52,7 +52,7 @@ func TestReset(t *testing.T) {
 }
 
 // TestResetWaitsUntilQuiesced holds that an announcement of the time before the exclusion, which a link has held up,
-// does not get into a slot that is free for the next AssembleMEP: Reset waits until every readout unit has said that no more of
+// does not get into a slot that is free for the next MEP: Reset waits until every readout unit has said that no more of
 // them comes.
 func TestResetWaitsUntilQuiesced(t *testing.T) {
 	r := newRig(t, nil)
@@ -99,7 +99,7 @@ func TestResetWaitsUntilQuiesced(t *testing.T) {
 	}
 }
 
-// TestResetWaits holds that a AssembleMEP which is whole gets its outcome first.
+// TestResetWaits holds that a MEP which is whole gets its outcome first.
 func TestResetWaits(t *testing.T) {
 	reported, hold := make(chan struct{}), make(chan struct{})
 	r := newRig(t, func(_ *rig, c *Config) {

@@ -135,7 +135,7 @@ func (r *rig) failure() error {
 	return patiently.Receive(r.t, r.failed, "the unit did not fail")
 }
 
-// piece is what one readout unit has for one AssembleMEP.
+// piece is what one readout unit has for one MEP.
 type piece struct {
 	ru      int
 	data    []byte
@@ -207,7 +207,7 @@ func (r *rig) write(p *piece, g placing.Grant, off, n int) shmem.Violation {
 	return 0
 }
 
-// build takes one AssembleMEP through the unit, its pieces written in the order given.
+// build takes one MEP through the unit, its pieces written in the order given.
 func (r *rig) build(pieces []*piece, slot int, mep uint64) {
 	r.t.Helper()
 	for _, p := range pieces {
@@ -230,7 +230,7 @@ type fakeSignaler struct {
 	to   map[int]chan placing.Grant // by rank: who wants to be told; with room for all
 
 	mu     sync.Mutex
-	grants map[[2]uint64]placing.Grant // by rank and AssembleMEP
+	grants map[[2]uint64]placing.Grant // by rank and MEP
 }
 
 func (f *fakeSignaler) Signal(rank int, payload []byte) error {
@@ -286,7 +286,7 @@ func (c *catcher) Write(ctx context.Context, m sink.Meta, mep []byte) error {
 	return c.Discard.Write(ctx, m, mep)
 }
 
-// checkComplete holds what the sink was told of the AssembleMEP that it got as number i.
+// checkComplete holds what the sink was told of the MEP that it got as number i.
 func (r *rig) checkComplete(i int) {
 	r.t.Helper()
 	got := r.sink.metas[i]

@@ -3,7 +3,7 @@ package builderunit
 import "time"
 
 // Suspension stops a builder unit now and then for a while, as if its processor had other things to do (TagNet-farm
-// §IV.B): it takes no AssembleMEP that is whole, and its memory goes on being written. Of several builder units that are
+// §IV.B): it takes no MEP that is whole, and its memory goes on being written. Of several builder units that are
 // suspended one is at a time. The zero value: never.
 type Suspension struct {
 	Every time.Duration // from one suspension to the next, of whichever builder unit

@@ -63,7 +63,7 @@ func (p *player) say(w []string) string {
 		case CompletedRegion:
 			return fmt.Sprintf("the region of slot %d is in place\n", slot)
 		}
-	case w[0] == "keep", w[0] == "reject": // keep AssembleMEP 7 attempt 1 slot 1
+	case w[0] == "keep", w[0] == "reject": // keep MEP 7 attempt 1 slot 1
 		return p.decide(slot, w)
 	case w[0] == "tell": // tell of slot 1
 		p.asm.Reject(slot)
@@ -84,7 +84,7 @@ func (p *player) say(w []string) string {
 	return ""
 }
 
-// announce reads "ru1 announces AssembleMEP 4 slot 0: 100 200", with "attempt", "from" (first stream) and "of" (streams) where
+// announce reads "ru1 announces MEP 4 slot 0: 100 200", with "attempt", "from" (first stream) and "of" (streams) where
 // they are not the obvious.
 func (p *player) announce(ru, slot int, w []string) string {
 	m := placing.Announce{

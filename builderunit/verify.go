@@ -10,7 +10,7 @@ import (
 	"ringlet/internal/netyield"
 )
 
-// Verify says how much of each complete AssembleMEP is checked.
+// Verify says how much of each complete MEP is checked.
 type Verify uint8
 
 // Kinds of verification.
@@ -141,11 +141,12 @@ func (v *verifier) collectPieces(memory []byte, places []mfpPlace) {
 	}
 }
 
-// maxBatchSumBytes is how large a AssembleMEP may be, in bytes, for its MFPs to have their CRCs side by side and without a pause: 10
-// µs or so.
+// maxBatchSumBytes is how large a MEP may be, in bytes, for its MFPs to have their CRCs side by side and without a
+// pause: 10 µs or so.
 const maxBatchSumBytes = 128 << 10
 
-// checkContent checks an MFP's format, and its bytes: generated data against its rule, replayed banks against their format.
+// checkContent checks an MFP's format, and its bytes: generated data against its rule, replayed banks against their
+// format.
 func (v *verifier) checkContent(source uint16, b []byte) (event.MFP, error) {
 	m, err := event.ParseMFP(b)
 	if err != nil {

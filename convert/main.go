@@ -54,7 +54,8 @@ func run(args []string, stderr io.Writer, terminal bool) int {
 	decimal := kong.MapperFunc(decimalNumber)
 	parser, err := kong.New(&c, kong.Name("ringlet-convert"), kong.Vars{"version": version},
 		kong.Description("Makes Parquet, ROOT and JSON lines of recorded data."), kong.Exit(func(code int) { exitCode = code }),
-		kong.KindMapper(reflect.Int, decimal), kong.KindMapper(reflect.Int64, decimal), kong.KindMapper(reflect.Uint32, decimal))
+		kong.KindMapper(reflect.Int, decimal), kong.KindMapper(reflect.Int64, decimal), kong.KindMapper(reflect.Uint32,
+			decimal))
 	if err != nil {
 		panic(err)
 	}

@@ -42,8 +42,9 @@ const Text = "text"
 // minTextBytes is how many bytes must be text for a file to look like one.
 const minTextBytes = 16
 
-// DescribeForeign says what a file looks like that is none of those which Ringlet reads, and what to do; both empty: like nothing
-// that is known. head is its beginning. A file of MDF, MEP, MFP or EUDAQ 2 is none of them; who asks has looked.
+// DescribeForeign says what a file looks like that is none of those which Ringlet reads, and what to do; both empty:
+// like nothing that is known. head is its beginning. A file of MDF, MEP, MFP or EUDAQ 2 is none of them; who asks has
+// looked.
 func DescribeForeign(head []byte) (description, advice string) {
 	for _, l := range foreignFormats {
 		if len(head) >= l.offset+len(l.magic) && string(head[l.offset:l.offset+len(l.magic)]) == l.magic {

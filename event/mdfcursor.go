@@ -105,7 +105,8 @@ func (c *MDFCursor) verifyRecord(r Record) (err error) {
 func (c *MDFCursor) lookAhead() {
 	var pieces [aheadMaxRecords][]byte
 	n, size := 0, 0
-	for rest := c.b[c.offset:]; len(rest) > 0 && n < aheadMaxRecords && (size < aheadTargetBytes || n < aheadMinRecords); n++ {
+	for rest := c.b[c.offset:]; len(rest) > 0 && n < aheadMaxRecords &&
+		(size < aheadTargetBytes || n < aheadMinRecords); n++ {
 		r, err := ParseRecord(rest)
 		if err != nil || n > 0 && size+len(r) > aheadMaxBytes {
 			break

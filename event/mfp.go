@@ -201,10 +201,11 @@ func (p MFP) Fragment(i int) []byte {
 	return p.b[at : at+n : at+n]
 }
 
-// CopyFragments copies fragments from to from+n-1 as they stand: their types and their sizes (u16 each) to the beginnings of
-// two tables, such as those of MFPTables, and their data with its padding to the beginning of dst. It gives the bytes
-// of the data, or false where dst has no room for them. What it has copied agrees with the sizes that it has copied,
-// or it gives false: also while somebody else writes to the packet. It panics unless 0 ≤ from and from+n ≤ N.
+// CopyFragments copies fragments from to from+n-1 as they stand: their types and their sizes (u16 each) to the
+// beginnings of two tables, such as those of MFPTables, and their data with its padding to the beginning of dst. It
+// gives the bytes of the data, or false where dst has no room for them. What it has copied agrees with the sizes that
+// it has copied, or it gives false: also while somebody else writes to the packet. It panics unless 0 ≤ from and from+n
+// ≤ N.
 func (p MFP) CopyFragments(types, sizes, dst []byte, from, n int) (int, bool) {
 	copy(types[:n], p.types()[from:from+n])
 	copiedSizes := sizes[:2*n]

@@ -43,8 +43,8 @@ func (c *combiner) join(k bufferKey, off int64, n int) (buffer, at int, full, ok
 	return 0, 0, false, false
 }
 
-// victim says which buffer must leave before a write that continues none can open one: first those of its context, which
-// it would overtake, then the oldest where none is free.
+// victim says which buffer must leave before a write that continues none can open one: first those of its context,
+// which it would overtake, then the oldest where none is free.
 func (c *combiner) victim(k bufferKey) (buffer int, ok bool) {
 	oldest := none
 	for i := range c.buffers {

@@ -115,8 +115,8 @@ func (c Cause) asError() error {
 
 func putWord(b []byte, w uint64) { binary.LittleEndian.PutUint64(b, w) }
 
-// admitDirect reports whether a transaction may go at once beside the order of its context. What write buffers of the context
-// hold leaves before it. One whose like nobody waits for is refused behind a failure of its like.
+// admitDirect reports whether a transaction may go at once beside the order of its context. What write buffers of the
+// context hold leaves before it. One whose like nobody waits for is refused behind a failure of its like.
 func (s *Space) admitDirect(ordering int, ordered, posted bool) (bool, Cause) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,9 +144,10 @@ func (im *imported) performDirect(o *op) (out Outcome, why Cause, partial bool) 
 			why = ErrMisaligned
 		}
 	case o.kind == kindLoad:
-		why, _ = im.forEachRow(o.off, o.dst, func(*pageRun) shmem.Access { return shmem.AccessRead }, func(mine, theirs []byte) {
-			loadInto(mine, theirs)
-		})
+		why, _ = im.forEachRow(o.off, o.dst, func(*pageRun) shmem.Access { return shmem.AccessRead },
+			func(mine, theirs []byte) {
+				loadInto(mine, theirs)
+			})
 	default:
 		for _, p := range o.pieces {
 			var some bool
@@ -311,8 +312,8 @@ func (s *Space) await(ctx context.Context, c *call, untilReported bool) bool {
 	}
 }
 
-// endUnsent ends a transaction that started, and was given up before its caller carried it out: nothing of it has left, so
-// nobody else will end it.
+// endUnsent ends a transaction that started, and was given up before its caller carried it out: nothing of it has left,
+// so nobody else will end it.
 func (s *Space) endUnsent(c *call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -83,7 +83,8 @@ func TestForgedMessages(t *testing.T) {
 			"of %d requests with those of the witness %d refused, %d words changed, %d notices", sent, n.Malformed, n.UnexpectedAnswers,
 			n.Endings,
 			n.RequestsRepeated, n.Requests, n.RequestsRefused, n.WordsChanged, n.Notices)
-		for _, c := range []uint64{n.Malformed, n.UnexpectedAnswers, n.Endings, n.RequestsRepeated, n.RequestsRefused, n.WordsChanged,
+		for _, c := range []uint64{n.Malformed, n.UnexpectedAnswers, n.Endings, n.RequestsRepeated, n.RequestsRefused,
+			n.WordsChanged,
 			n.Notices} {
 			if c == 0 {
 				t.Error("the test tries too little")
@@ -99,7 +100,8 @@ func (f *forger) check(want, mem []byte) {
 	f.t.Helper()
 	n := f.spaces[0].Stats()
 	c := f.counts
-	if n.Malformed != c.Malformed || n.UnexpectedAnswers != c.UnexpectedAnswers || n.Endings != c.Endings || n.Requests != c.Requests ||
+	if n.Malformed != c.Malformed || n.UnexpectedAnswers != c.UnexpectedAnswers || n.Endings != c.Endings ||
+		n.Requests != c.Requests ||
 		n.RequestsRepeated != c.RequestsRepeated {
 		f.t.Fatalf("the owner has counted\n%+v, and was sent\n%+v", n, c)
 	}

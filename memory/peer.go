@@ -300,8 +300,8 @@ func (h *handler) Signal(rank int, payload []byte) {
 // shortRead is so short that its bytes cost no more than its request. Waking a goroutine costs more.
 const shortRead = 16 << 10
 
-// takeShortRead takes a read that the goroutine which received it may carry out, but for one into mapped memory. That goroutine
-// never waits for room in a link's queue, for it brings what makes room. mu is held.
+// takeShortRead takes a read that the goroutine which received it may carry out, but for one into mapped memory. That
+// goroutine never waits for room in a link's queue, for it brings what makes room. mu is held.
 func (s *Space) takeShortRead(rank int) (r readJob, buffer int, p *peer) {
 	if len(s.owner.reads) != 1 || s.owner.reads[0].n > shortRead || s.ep.Mapped(rank) != nil {
 		return r, 0, nil

@@ -7,8 +7,8 @@ import (
 	"ringlet/transport/link"
 )
 
-// postedWrite is the staging buffer of an open write buffer, and then of the transaction that it leaves in; or that of a write
-// that was posted.
+// postedWrite is the staging buffer of an open write buffer, and then of the transaction that it leaves in; or that of
+// a write that was posted.
 type postedWrite struct {
 	im     *imported
 	from   *buffers

@@ -225,8 +225,8 @@ func (r *requester) start(slot int) {
 	r.acts = append(r.acts, action{verb: actStart, slot: slot, id: r.assignID(slot)})
 }
 
-// assignID gives a running transaction a new id, as its request leaves. Who starts first need not send first, and owners
-// take only ids that grow.
+// assignID gives a running transaction a new id, as its request leaves. Who starts first need not send first, and
+// owners take only ids that grow.
 func (r *requester) assignID(slot int) (id uint64) {
 	r.seq++
 	id = r.seq<<16 | uint64(slot)

@@ -220,8 +220,8 @@ func (r *responder) request(peer int, m *message) (released []shmem.Ref) {
 	return nil
 }
 
-// grantImport grants what the rules open to the peer, once for all its imports of the export. Where the table has too few
-// windows for that, the peer gets none, and those that it had for a moment are returned.
+// grantImport grants what the rules open to the peer, once for all its imports of the export. Where the table has too
+// few windows for that, the peer gets none, and those that it had for a moment are returned.
 func (r *responder) grantImport(peer int, m *message) (released []shmem.Ref) {
 	e := r.exports[string(m.body)]
 	if e == nil {
@@ -336,7 +336,8 @@ func (r *responder) changeWord(peer int, m *message) {
 	r.answer(peer, m.id, causeNone).a = before
 }
 
-// applyWord changes a word by the processor's own instruction, so that others who have it mapped see it before or after.
+// applyWord changes a word by the processor's own instruction, so that others who have it mapped see it before or
+// after.
 func applyWord(mem []byte, k kind, a, b uint64) (before uint64, ok bool) {
 	w := shmem.Word(mem)
 	if w == nil {

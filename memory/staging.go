@@ -135,8 +135,8 @@ func (im *imported) acquireBuffer(ctx context.Context, c *call, n int, box *parc
 	return causeNone
 }
 
-// queueParcel queues what is in a staging buffer: its pieces, or a write. The buffer is free again with the outcome, or where
-// nothing was queued.
+// queueParcel queues what is in a staging buffer: its pieces, or a write. The buffer is free again with the outcome, or
+// where nothing was queued.
 func (im *imported) queueParcel(ctx context.Context, c *call, box *parcel, w link.Write) Cause {
 	s := im.space
 	s.mu.Lock()
@@ -162,8 +162,8 @@ func (im *imported) queueParcel(ctx context.Context, c *call, box *parcel, w lin
 	return why
 }
 
-// enqueue queues a link write, or one of many pieces. A peer that withholds an answer may keep the link's queue full for
-// as long as it likes, so nobody waits for room longer than for anything else.
+// enqueue queues a link write, or one of many pieces. A peer that withholds an answer may keep the link's queue full
+// for as long as it likes, so nobody waits for room longer than for anything else.
 func (im *imported) enqueue(ctx context.Context, until int64, w link.Write, pieces []link.Piece) Cause {
 	s, p := im.space, im.peer
 	try := func() error {

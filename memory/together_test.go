@@ -80,7 +80,8 @@ func TestManyWordsAreOneWrite(t *testing.T) {
 func TestPieceThatIsRefused(t *testing.T) {
 	inBubble(t, 2, simnet.Faults{Delay: 100 * time.Microsecond}, func(w *world) {
 		t := w.t
-		seg, im := w.owned(0, 1, allPages(4), Pages{First: 2, Count: 2, Peer: Everybody, Allow: AllowAll, Attributes: Ordered})
+		seg, im := w.owned(0, 1, allPages(4), Pages{First: 2, Count: 2, Peer: Everybody, Allow: AllowAll,
+			Attributes: Ordered})
 		defer seg.Close()
 		im.runs[1].ref.Gen++
 		pieces := []Piece{{5, []byte("abc")}, {2*PageSize + 1, []byte("d")}, {9, []byte("ef")}}

@@ -34,8 +34,8 @@ func first(s receiver, m any, err error) error {
 	return err
 }
 
-// memberCalls are all methods that a node or a control serves to other members. Each speaks for the name that it is given,
-// and is in order but for that.
+// memberCalls are all methods that a node or a control serves to other members. Each speaks for the name that it is
+// given, and is in order but for that.
 func (p *pair) memberCalls(name string, scope tagnet.Scope) map[string]func(context.Context, *grpc.ClientConn) error {
 	sc := &tagnetv1.Scope{
 		Protocol:     6,
@@ -160,13 +160,14 @@ func TestNobodySpeaksForAnother(t *testing.T) {
 		_, address := p.scheduler(c)
 		sc.View = p.number
 		conn := p.dialAs(ids[tt.who], address, ControlName)
-		p.checkCalls(tt.who+" for "+tt.speaksFor+" at the control", conn, p.memberCalls(tt.speaksFor, sc), func(method string) codes.Code {
-			switch method {
-			case "Command", "Watch", "Report", "Profile", "Tap":
-				return unserved
-			}
-			return verdict(method, refused, tt.may)
-		})
+		p.checkCalls(tt.who+" for "+tt.speaksFor+" at the control", conn, p.memberCalls(tt.speaksFor, sc),
+			func(method string) codes.Code {
+				switch method {
+				case "Command", "Watch", "Report", "Profile", "Tap":
+					return unserved
+				}
+				return verdict(method, refused, tt.may)
+			})
 	}
 	for _, person := range []string{"viewer", "operator"} { // they do not come to speak with a member at all
 		sc, _ := p.hostScheduler(testConfig(t, ""))
@@ -190,8 +191,10 @@ func verdict(method string, otherwise codes.Code, may []map[string]codes.Code) c
 	return otherwise
 }
 
-// checkCalls makes every call and compares the code of its error. OK means that the caller was not refused for who it is.
-func (p *pair) checkCalls(who string, conn *grpc.ClientConn, calls map[string]func(context.Context, *grpc.ClientConn) error,
+// checkCalls makes every call and compares the code of its error. OK means that the caller was not refused for who it
+// is.
+func (p *pair) checkCalls(who string, conn *grpc.ClientConn,
+	calls map[string]func(context.Context, *grpc.ClientConn) error,
 	want func(method string) codes.Code) {
 	p.t.Helper()
 	for _, method := range []string{

@@ -149,8 +149,10 @@ func (s *system) layOut() *placing.Layout {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		if _, windowSize := l.PartRange(ru); windowSize != placing.PartSize(s.division.Count(ru), src.MaxBlock()) || c.PreGrantedLayout() == nil {
-			s.t.Errorf("readout unit %d has a window of %d bytes for blocks of %d, pre-granted %v", ru, windowSize, src.MaxBlock(),
+		if _, windowSize := l.PartRange(ru); windowSize != placing.PartSize(s.division.Count(ru), src.MaxBlock()) ||
+			c.PreGrantedLayout() == nil {
+			s.t.Errorf("readout unit %d has a window of %d bytes for blocks of %d, pre-granted %v", ru, windowSize,
+				src.MaxBlock(),
 				c.PreGrantedLayout() != nil)
 		}
 	}
@@ -463,7 +465,8 @@ func (s *system) check() {
 	var sunk sink.Result
 	for j, b := range s.builders {
 		st := b.Stats()
-		if st.Incomplete != 0 || st.Refused != 0 || st.RejectedPlacements != 0 || st.RejectedMessages != 0 || st.Slots.Free != slots {
+		if st.Incomplete != 0 || st.Refused != 0 || st.RejectedPlacements != 0 || st.RejectedMessages != 0 ||
+			st.Slots.Free != slots {
 			t.Errorf("builder unit %d: %+v", j, st)
 		}
 		built.MEPs, built.MFPs, built.Bytes = built.MEPs+st.MEPs, built.MFPs+st.MFPs, built.Bytes+st.Bytes

@@ -147,8 +147,8 @@ func (a *Allowed) checkSecret(address string) error {
 	return err
 }
 
-// permitsInput tells whether a live source is allowed. Of a program, where only some are, the command must be of plain words:
-// it is a shell that runs it.
+// permitsInput tells whether a live source is allowed. Of a program, where only some are, the command must be of plain
+// words: it is a shell that runs it.
 func (a *Allowed) permitsInput(in source.Input) bool {
 	switch {
 	case in.Kind.Network:

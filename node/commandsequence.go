@@ -7,9 +7,9 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// commandSequence keeps a control's commands in the order in which it gave them. A network that is cut holds back what a control
-// said to the node before; the control has long gone on over another connection when it arrives. A stop of a run that
-// is over would end the next one.
+// commandSequence keeps a control's commands in the order in which it gave them. A network that is cut holds back what
+// a control said to the node before; the control has long gone on over another connection when it arrives. A stop of a
+// run that is over would end the next one.
 type commandSequence struct {
 	mu   sync.Mutex
 	term uint64 // of the control that gave the newest

@@ -46,8 +46,8 @@ func (p *presence) lastContact(now time.Time) time.Time {
 	return p.lastCall
 }
 
-// leaseInterval is how often a node looks whether the control is there: nothing beside the seconds that it is granted at
-// least.
+// leaseInterval is how often a node looks whether the control is there: nothing beside the seconds that it is granted
+// at least.
 const leaseInterval = 100 * time.Millisecond
 
 // runLease ends a run by itself when the control is lost. It returns when ctx ends.
@@ -141,8 +141,8 @@ func (n *process) excludeWithoutControl() {
 	}
 }
 
-// lostReadouts are the readout units that were lost while nobody was there to exclude them. Where the policy does not bear
-// it there are none.
+// lostReadouts are the readout units that were lost while nobody was there to exclude them. Where the policy does not
+// bear it there are none.
 func lostReadouts(rus []*tagnetv1.RURegister, s *session) []string {
 	var names []string
 	remaining := 0
@@ -163,8 +163,8 @@ func lostReadouts(rus []*tagnetv1.RURegister, s *session) []string {
 	return names
 }
 
-// lostBuilders are the builder units that were lost while nobody was there to exclude them. Where the policy does not bear it
-// there are none.
+// lostBuilders are the builder units that were lost while nobody was there to exclude them. Where the policy does not
+// bear it there are none.
 func lostBuilders(bus []*tagnet.BURegister, cfg config.Config) []string {
 	var names []string
 	remaining := 0
@@ -183,7 +183,8 @@ func lostBuilders(bus []*tagnet.BURegister, cfg config.Config) []string {
 	return names
 }
 
-// stopWithoutControl stops as the control would: the output becomes whole and the figures are kept for when it comes back.
+// stopWithoutControl stops as the control would: the output becomes whole and the figures are kept for when it comes
+// back.
 func (n *process) stopWithoutControl(ctx context.Context) {
 	n.noteControlLost()
 	if err := n.stopRun(ctx); err != nil {

@@ -28,17 +28,17 @@ const (
 	CounterLinks = "link.links_"
 	// CounterBadInput says that a readout unit's input ended with a bad record; the status says which.
 	CounterBadInput = "ru.bad_input"
-	// CounterSourcesBroken is how many live sources of a readout unit cannot go on, and CounterInputFailed says that its input ended
-	// for that, or for want of a fragment; the status says why.
+	// CounterSourcesBroken is how many live sources of a readout unit cannot go on, and CounterInputFailed says that its
+	// input ended for that, or for want of a fragment; the status says why.
 	CounterSourcesBroken = "ru.sources_broken"
 	CounterInputFailed   = "ru.let_down"
-	// CounterOutputWritten says how many bytes an output has given to its file so far, those that it wrote once more included:
-	// while a run ends it tells a builder unit that still writes from one that is stuck.
+	// CounterOutputWritten says how many bytes an output has given to its file so far, those that it wrote once more
+	// included: while a run ends it tells a builder unit that still writes from one that is stuck.
 	CounterOutputWritten = "bu.output_written"
 )
 
-// allCounters has the counters of every package in this process. A package describes its own, see internal/counter: what is
-// added to one of these structs is in the report, its sums, the metrics, the manual and the columns of a sweep.
+// allCounters has the counters of every package in this process. A package describes its own, see internal/counter:
+// what is added to one of these structs is in the report, its sums, the metrics, the manual and the columns of a sweep.
 type allCounters struct {
 	processCounters
 	Calls          callCounters              `count:"node."`

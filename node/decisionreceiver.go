@@ -23,8 +23,8 @@ func (h *decisionReceiver) connect(epoch uint8) {
 	h.reader.Open(epoch)
 }
 
-// disconnect takes that it is gone, or that this node ends its part in the run: its word counts no more, and is not answered.
-// What it told stands: a builder unit had said so.
+// disconnect takes that it is gone, or that this node ends its part in the run: its word counts no more, and is not
+// answered. What it told stands: a builder unit had said so.
 func (h *decisionReceiver) disconnect() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -52,8 +52,8 @@ func (h *decisionReceiver) stats() decision.ReaderStats {
 	return h.reader.Stats()
 }
 
-// receiveDecisions takes decisions that the decision unit tells, and answers. The readout unit may not be there yet: one that
-// comes back hears from its greeting on.
+// receiveDecisions takes decisions that the decision unit tells, and answers. The readout unit may not be there yet:
+// one that comes back hears from its greeting on.
 func (s *session) receiveDecisions(rank int, b []byte) error {
 	h, ru := s.decisions.receiver.Load(), s.ru.Load()
 	switch {

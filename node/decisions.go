@@ -254,8 +254,8 @@ func (s *session) writeResults(w decision.Write) error {
 	})
 }
 
-// reportFiltered tells the decision unit what a filter said of n events of a MEP, from the place i on; and with the last of
-// them, that a short MEP has no more.
+// reportFiltered tells the decision unit what a filter said of n events of a MEP, from the place i on; and with the
+// last of them, that a short MEP has no more.
 func (s *session) reportFiltered(m sink.Meta, i, n int, v filter.Verdict, took time.Duration) {
 	sender := s.decisions.sender.Load()
 	if sender == nil {
@@ -269,8 +269,8 @@ func (s *session) reportFiltered(m sink.Meta, i, n int, v filter.Verdict, took t
 	}
 }
 
-// reportOutcomes tells the decision unit what became of MEPs. Of what a filter judged, whole or by its region, decided has
-// told. Without one each event is accepted, or could not be judged, since it lacks fragments; so could those not be
+// reportOutcomes tells the decision unit what became of MEPs. Of what a filter judged, whole or by its region, decided
+// has told. Without one each event is accepted, or could not be judged, since it lacks fragments; so could those not be
 // that were let go. Events are numbered by their MEP, and those that a short MEP does not have are void. Of what is
 // incomplete nothing is told: it times out.
 func (s *session) reportOutcomes(results []builderunit.Result) {

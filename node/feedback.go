@@ -171,7 +171,8 @@ func refusedFor(err error, why tagnet.Refusal) bool {
 	return errors.As(err, &remote) && remote.Refusal == why
 }
 
-// excludedMidSession tells that the scheduler has ended a conversation since the unit is excluded, and not refused to begin one.
+// excludedMidSession tells that the scheduler has ended a conversation since the unit is excluded, and not refused to
+// begin one.
 func excludedMidSession(err error) bool {
 	return refusedFor(err, tagnet.RefusedExcluded) && status.Code(errors.Unwrap(err)) == codes.Aborted
 }
@@ -241,8 +242,8 @@ func (f *feedback) rejoin(ctx context.Context, reset bool) bool {
 	}
 }
 
-// tryRejoin attaches once. Where the slots are free, tokens may come at once, and what there is to tell of them waits for the
-// new client.
+// tryRejoin attaches once. Where the slots are free, tokens may come at once, and what there is to tell of them waits
+// for the new client.
 func (f *feedback) tryRejoin(ctx context.Context, free bool) error {
 	ctx, cancel := context.WithTimeout(ctx, rejoinTimeout)
 	defer cancel()

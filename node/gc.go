@@ -38,8 +38,8 @@ func adjustGC(set int) {
 	})
 }
 
-// gcPercentFor is the GOGC with which so many bytes that live have no more garbage beside them than they may. It goes by
-// halves, so that it seldom changes.
+// gcPercentFor is the GOGC with which so many bytes that live have no more garbage beside them than they may. It goes
+// by halves, so that it seldom changes.
 func gcPercentFor(live uint64) int {
 	percent := maxGCPercent
 	for percent > minGCPercent && live > maxGarbage*100/uint64(percent) {

@@ -42,12 +42,12 @@ const (
 	leaveForced // the run goes on, and nobody lets it go
 )
 
-// lingerTimeout is how long a node whose run has been stopped waits for the control to read its final report and its files:
-// until the slowest of the others has stopped.
+// lingerTimeout is how long a node whose run has been stopped waits for the control to read its final report and its
+// files: until the slowest of the others has stopped.
 const lingerTimeout = 15 * time.Second
 
-// closedLingerTimeout is the same for a node that has closed its links, since it was excluded or gave the run up: nobody is to lose
-// them any more, and the stream of its reports has the last one at once.
+// closedLingerTimeout is the same for a node that has closed its links, since it was excluded or gave the run up:
+// nobody is to lose them any more, and the stream of its reports has the last one at once.
 const closedLingerTimeout = 2 * time.Second
 
 // step takes the leave to the time now.
@@ -101,7 +101,8 @@ func (n *process) observeLeave(now time.Time) leaveObservation {
 		return out
 	}
 	excluded := s.excluded()
-	out.needed, out.stopping, out.excluded = needsNode(state, excluded), state == fsm.Stopping, unitsActive(state) && excluded
+	out.needed, out.stopping, out.excluded = needsNode(state, excluded), state == fsm.Stopping, unitsActive(state) &&
+		excluded
 	out.lastFileCall = n.fileCalls.lastContact(now)
 	if n.releasePromised.Load() {
 		out.lastContact = n.controlCalls.lastContact(now)
@@ -147,8 +148,8 @@ func (n *process) awaitLeave(ctx context.Context) {
 	}
 }
 
-// drainExcludedTimeout is how long a node that was excluded waits, while nothing moves, until nothing is under way to it: a
-// write to a link that stands still has its outcome, or the link's end, within 5 s.
+// drainExcludedTimeout is how long a node that was excluded waits, while nothing moves, until nothing is under way to
+// it: a write to a link that stands still has its outcome, or the link's end, within 5 s.
 const drainExcludedTimeout = 8 * time.Second
 
 // finishExcluded makes the output whole where this node's builder unit has been excluded from a run that goes on:
@@ -173,8 +174,8 @@ func (n *process) finishExcluded(ctx context.Context) {
 	n.linksClosed.Store(true)
 }
 
-// drainExcluded waits until nothing is under way to the builder unit any more, which is excluded, and what was whole is in
-// its output.
+// drainExcluded waits until nothing is under way to the builder unit any more, which is excluded, and what was whole is
+// in its output.
 func (s *session) drainExcluded(ctx context.Context) error {
 	bu, fb := s.bu.Load(), s.feedback.Load()
 	if bu == nil || fb == nil {

@@ -30,8 +30,8 @@ func TestNeeded(t *testing.T) {
 	}
 }
 
-// TestLeavesWhenReleased tells n1 to end in a run: it asks to be let go, builds on until the control has stopped the run,
-// and ends.
+// TestLeavesWhenReleased tells n1 to end in a run: it asks to be let go, builds on until the control has stopped the
+// run, and ends.
 func TestLeavesWhenReleased(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -213,13 +213,15 @@ func TestLeave(t *testing.T) {
 			{500, stopping, leaveWait}, {501, free, leaveWait}, {502, leaveObservation{collected: true}, leaveNow},
 		},
 		"the control promises, and is lost": {
-			{0, needed, leaveWait}, {10, contacted(10), leaveWait}, {39.9, contacted(10), leaveWait}, {40, contacted(10), leaveForced},
+			{0, needed, leaveWait}, {10, contacted(10), leaveWait}, {39.9, contacted(10), leaveWait}, {40, contacted(10),
+				leaveForced},
 		},
 		"its final report is never read": {{0, needed, leaveWait}, {5, free, leaveWait}, {19.9, free, leaveWait},
 			{20, free, leaveNow}},
 		"its files are read for long": {{0, free, leaveWait}, {100, leaveObservation{lastFileCall: at(100)}, leaveWait},
 			{114, leaveObservation{lastFileCall: at(100)}, leaveWait}, {115, leaveObservation{lastFileCall: at(100)}, leaveNow}},
-		"excluded": {{0, needed, leaveWait}, {1, excluded, leaveFinish}, {90, linksClosed, leaveWait}, {92, linksClosed, leaveNow}},
+		"excluded": {{0, needed, leaveWait}, {1, excluded, leaveFinish}, {90, linksClosed, leaveWait},
+			{92, linksClosed, leaveNow}},
 		"included again meanwhile": {
 			{0, needed, leaveWait}, {1, excluded, leaveFinish}, {2, needed, leaveWait}, {30, needed, leaveForced},
 		},

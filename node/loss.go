@@ -90,8 +90,8 @@ func (s *session) dropLink(role tagnet.Role, unit int) {
 
 var errUnitLost = errors.New("its unit is lost to the scheduler")
 
-// absenceHandler takes, for the builder unit, which readout units have gone and which are back, as a conversation with the
-// scheduler tells it from the beginning on.
+// absenceHandler takes, for the builder unit, which readout units have gone and which are back, as a conversation with
+// the scheduler tells it from the beginning on.
 func (s *session) absenceHandler() func([]tagnet.Absence) {
 	seen := 0
 	return func(all []tagnet.Absence) {
@@ -156,8 +156,8 @@ func (s *session) missingReports() (out []*nodev1.Missing) {
 // badDataText is what a node says of a readout unit whose data do not fit, before why.
 const badDataText = "what it sends does not fit"
 
-// tolerateBadData takes that data of a readout unit do not fit, and says whether the builder unit goes on without them. The
-// control hears of it and has the run do without that readout unit.
+// tolerateBadData takes that data of a readout unit do not fit, and says whether the builder unit goes on without them.
+// The control hears of it and has the run do without that readout unit.
 func (s *session) tolerateBadData(bad *builderunit.DataError) (tolerated bool) {
 	rank := s.ruRanks[bad.RU]
 	if rank == int(s.me.GetRank()) || !s.expendable(rank) {
@@ -237,8 +237,8 @@ func (s *session) replayLostLinks() {
 	}
 }
 
-// tolerantSignaler signals to ranks. What does not reach one without which the run goes on is lost with it: the scheduler tells
-// the units that it is gone.
+// tolerantSignaler signals to ranks. What does not reach one without which the run goes on is lost with it: the
+// scheduler tells the units that it is gone.
 type tolerantSignaler struct{ s *session }
 
 func (b tolerantSignaler) Signal(rank int, payload []byte) error {

@@ -116,7 +116,8 @@ func (p *pair) end(s *tagnet.Server) {
 	p.must(&nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP})
 }
 
-// checkAccounts closes the accounts of what is left: nothing is open, and each token came to an end at each readout unit.
+// checkAccounts closes the accounts of what is left: nothing is open, and each token came to an end at each readout
+// unit.
 func (p *pair) checkAccounts(s *tagnet.Server) {
 	p.t.Helper()
 	reg := s.Registers()
@@ -268,7 +269,8 @@ func TestStartAgain(t *testing.T) {
 	}
 }
 
-// checkComplete holds that all events of a run were built, and that writers and readers of links agree about this run alone.
+// checkComplete holds that all events of a run were built, and that writers and readers of links agree about this run
+// alone.
 func (p *pair) checkComplete(s *tagnet.Server, events uint64) {
 	p.t.Helper()
 	sums := map[string]uint64{}

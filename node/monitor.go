@@ -11,7 +11,8 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// serveMonitor serves the state of this node to whoever watches over processes, if somebody may. What it returns ends that.
+// serveMonitor serves the state of this node to whoever watches over processes, if somebody may. What it returns ends
+// that.
 func (n *process) serveMonitor() (end func()) {
 	if n.cfg.Monitor == nil {
 		return func() {}

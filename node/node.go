@@ -462,8 +462,9 @@ func (n *process) cause(subsystem string, err error) fsm.Cause {
 		Component: component,
 		Subsystem: subsystemOf(subsystem, err),
 		Trouble:   troubleOf(err),
-		What:      subsystem + ": " + strings.ReplaceAll(certs.Explain(err).Error(), "\n", "; "), // a sentence, of several perhaps
-		Evidence:  fmt.Sprintf("seen by %s at %s", n.cfg.Name, time.Now().Format(time.RFC3339Nano)),
+		// a sentence, of several perhaps
+		What:     subsystem + ": " + strings.ReplaceAll(certs.Explain(err).Error(), "\n", "; "),
+		Evidence: fmt.Sprintf("seen by %s at %s", n.cfg.Name, time.Now().Format(time.RFC3339Nano)),
 	}
 }
 

@@ -142,8 +142,8 @@ func (s *session) openSink(run uint32, key recording.Key) (sink.Sink, error) {
 	return s.withFilter(out, &settings)
 }
 
-// withFilter puts the filter before the output, where there is one: processes of others, or as many filters as there are
-// processors, which the units of the node use only for as long as events wait.
+// withFilter puts the filter before the output, where there is one: processes of others, or as many filters as there
+// are processors, which the units of the node use only for as long as events wait.
 func (s *session) withFilter(out sink.Sink, settings *sink.Settings) (sink.Sink, error) {
 	choice, ok := s.cfg.FilterChoice()
 	if !ok {
@@ -253,13 +253,14 @@ func innerSinks(out sink.Sink) []sink.Sink {
 	return []sink.Sink{out}
 }
 
-// awaitsDurability says whether the scheduler is to hear of a MEP only when it is safe. With a filter it is when the event has
-// its decision and the output has it: the filter's own memory is lost with the process.
+// awaitsDurability says whether the scheduler is to hear of a MEP only when it is safe. With a filter it is when the
+// event has its decision and the output has it: the filter's own memory is lost with the process.
 func (s *session) awaitsDurability() bool {
 	return s.cfg.Filter != "" || s.cfg.WritesFiles() && s.cfg.Durability != config.DurabilityMemory
 }
 
-// liftBacklogLimit lets what is built be written, even if a backlog is full: the second filter may not come before the run's end.
+// liftBacklogLimit lets what is built be written, even if a backlog is full: the second filter may not come before the
+// run's end.
 func (s *session) liftBacklogLimit() {
 	s.mu.Lock()
 	out := s.sink

@@ -264,7 +264,8 @@ func (p *pair) scheduler(c config.Config) (*tagnet.Server, string) {
 		p.t.Fatal(err)
 	}
 	s := host.Server()
-	remote := tagnet.NewRemote(conn, tagnet.RemoteConfig{Scope: scope, OnIncident: func(e *tagnet.UnitError) { lost <- e }})
+	remote := tagnet.NewRemote(conn, tagnet.RemoteConfig{Scope: scope,
+		OnIncident: func(e *tagnet.UnitError) { lost <- e }})
 	p.t.Cleanup(func() {
 		remote.Close()
 		_ = conn.Close()

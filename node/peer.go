@@ -34,9 +34,9 @@ func ServiceOptions(id *certs.Identity, log *slog.Logger, atLeast time.Duration)
 		grpc.MaxConcurrentStreams(maxStreams), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeaders))
 }
 
-// keepaliveOptions finds out that a peer's host is gone: a process that dies ends its connections, a host that is cut off does
-// not. Five seconds are little beside what a configuration grants the control, and a ping is nothing beside the
-// reports. The control asks in the same way.
+// keepaliveOptions finds out that a peer's host is gone: a process that dies ends its connections, a host that is cut
+// off does not. Five seconds are little beside what a configuration grants the control, and a ping is nothing beside
+// the reports. The control asks in the same way.
 func keepaliveOptions(atLeast time.Duration) []grpc.ServerOption {
 	const every = 5 * time.Second
 	return []grpc.ServerOption{

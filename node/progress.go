@@ -37,8 +37,8 @@ func (s *session) progress() uint64 {
 	return n
 }
 
-// extendStop asks the service manager for more time, where this node was told to end, and still has something to bring to
-// an end.
+// extendStop asks the service manager for more time, where this node was told to end, and still has something to bring
+// to an end.
 func (n *process) extendStop() {
 	now := time.Now().Unix()
 	if n.leaving.Load() && n.lastExtension.Swap(now) != now { // once a second
@@ -46,8 +46,8 @@ func (n *process) extendStop() {
 	}
 }
 
-// whileProgressing makes the context of a stop, which tells the state machine whenever something has moved: its time-out
-// counts from then on.
+// whileProgressing makes the context of a stop, which tells the state machine whenever something has moved: its
+// time-out counts from then on.
 func (s *session) whileProgressing(ctx context.Context) (context.Context, context.CancelFunc) {
 	return stopwatch.WithStallTimeout(ctx, stopTimeout, s.progress, func() {
 		fsm.ReportProgress(ctx)

@@ -71,8 +71,8 @@ type outputRequest interface {
 	GetTerm() *nodev1.Term
 }
 
-// beginOutputCall lets the control in, and reads the configuration that it sends. Nobody else may ask about files. What it
-// returns ends the call.
+// beginOutputCall lets the control in, and reads the configuration that it sends. Nobody else may ask about files. What
+// it returns ends the call.
 func (s *service) beginOutputCall(
 	ctx context.Context, method string, req outputRequest,
 ) (cfg config.Config, end func(), err error) {
@@ -224,8 +224,8 @@ func Conclude(cfg config.Config, req *nodev1.ConcludeRequest) error {
 	return nil
 }
 
-// awaitOutputClosed waits until this node does not write to the output of a run any more. What it writes of another keeps nobody
-// from reading.
+// awaitOutputClosed waits until this node does not write to the output of a run any more. What it writes of another
+// keeps nobody from reading.
 func (n *process) awaitOutputClosed(ctx context.Context, run uint32) error {
 	n.mu.Lock()
 	writing, of := n.outputDone, n.outputRun

@@ -18,8 +18,8 @@ import (
 	"ringlet/testkit/patiently"
 )
 
-// makeCrashedRun makes what a process leaves of a run in dir when it is killed after a MEP: the files of a writer as they
-// are, without the lock that the writer holds.
+// makeCrashedRun makes what a process leaves of a run in dir when it is killed after a MEP: the files of a writer as
+// they are, without the lock that the writer holds.
 func makeCrashedRun(t *testing.T, dir string, run uint32) {
 	t.Helper()
 	at := t.TempDir()

@@ -75,10 +75,11 @@ type session struct {
 	baseline       map[string]uint64 // counters of the links when the run began
 	badInput       bool              // told to the state machine
 	lost           []int             // ranks to which the link is down, and without which the run goes on
-	vacatedRanks   map[int]bool      // ranks of readout units that the scheduler said are gone: others may take their places
-	badReadouts    []fsm.Cause       // readout units whose data do not fit, and without which the run goes on
-	absentReadouts map[int]bool      // readout units, by index, that the scheduler said are gone from this run
-	absencesSeen   int               // of the readout units, by which the builder unit goes
+	// ranks of readout units that the scheduler said are gone: others may take their places
+	vacatedRanks   map[int]bool
+	badReadouts    []fsm.Cause  // readout units whose data do not fit, and without which the run goes on
+	absentReadouts map[int]bool // readout units, by index, that the scheduler said are gone from this run
+	absencesSeen   int          // of the readout units, by which the builder unit goes
 }
 
 // schedulerConn is a unit's end of its stream to the scheduler.

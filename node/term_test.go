@@ -56,8 +56,9 @@ func TestTwoControls(t *testing.T) {
 		"notices": patiently.Receive(t, gone), "end": tagnet.End(p.ctx, p.conns[0], scope),
 	} {
 		f := tagnet.Fenced(err)
-		if f == nil || f.Current != newer || f.Term != older || time.Since(f.Since) > time.Hour || !strings.Contains(f.Error(),
-			"the control on b has term 6 since") {
+		if f == nil || f.Current != newer || f.Term != older || time.Since(f.Since) > time.Hour ||
+			!strings.Contains(f.Error(),
+				"the control on b has term 6 since") {
 			t.Errorf("%s of the older control: %v", what, err)
 		}
 	}

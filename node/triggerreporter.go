@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// triggerReporter tells the decision unit how far events are triggered: at once, and then not more often than every triggerReportInterval.
+// triggerReporter tells the decision unit how far events are triggered: at once, and then not more often than every
+// triggerReportInterval.
 type triggerReporter struct {
 	report func(epoch uint8, below uint64)
 	wake   chan struct{} // of one place
@@ -20,8 +21,8 @@ type triggerReporter struct {
 	reported  uint64
 }
 
-// triggerReportInterval bounds what heralds cost: 10,000 messages/s from each readout unit, each of 1 µs or so. A time-out is
-// later by so much at most.
+// triggerReportInterval bounds what heralds cost: 10,000 messages/s from each readout unit, each of 1 µs or so. A
+// time-out is later by so much at most.
 const triggerReportInterval = 100 * time.Microsecond
 
 func startTriggerReporter(report func(epoch uint8, below uint64)) *triggerReporter {

@@ -88,8 +88,8 @@ func (s *session) startBuilder(ctx context.Context, req *nodev1.CommandRequest, 
 	return nil
 }
 
-// regionDecider decides on regions of interest: a filter judges each, or a share of the MEPs is kept. What is kept though no
-// filter could look has its rest fetched, and the whole MEP is judged.
+// regionDecider decides on regions of interest: a filter judges each, or a share of the MEPs is kept. What is kept
+// though no filter could look has its rest fetched, and the whole MEP is judged.
 func (s *session) regionDecider(out sink.Sink) func(context.Context, *builderunit.Region) error {
 	judge, ok := out.(*sink.Filtered)
 	if !ok || !s.cfg.RegionJudged() {
@@ -223,8 +223,8 @@ func (s *session) sendOrder() readoutunit.Order {
 	})
 }
 
-// tagForwarder passes tags on to the next readout unit, and from the last one back to the scheduler. One goroutine calls
-// it.
+// tagForwarder passes tags on to the next readout unit, and from the last one back to the scheduler. One goroutine
+// calls it.
 func (s *session) tagForwarder(sched *tagnet.RUClient) func(*tagnet.Tag) error {
 	next := int(s.me.GetRuIndex()) + 1
 	if next == s.cfg.RUs {
@@ -261,8 +261,9 @@ func (s *session) shiftSeats() readoutunit.Seats {
 	return seats
 }
 
-// allocateRetention makes room for the blocks under way. It lies outside the garbage collector's heap, whose size decides how
-// often it collects. The links may repeat a write until they are closed, so it is abort that gives the memory back.
+// allocateRetention makes room for the blocks under way. It lies outside the garbage collector's heap, whose size
+// decides how often it collects. The links may repeat a write until they are closed, so it is abort that gives the
+// memory back.
 func (s *session) allocateRetention(cfg *readoutunit.Config) error {
 	block, blocks := s.cfg.Retention(cfg.RU, cfg.Source.MaxBlock())
 	arena, err := s.arena(blocks * block)

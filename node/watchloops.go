@@ -1,8 +1,8 @@
 package node
 
-// watchLoops has the loops of this node looked after: those that answer commands, and those of its units, its links and the
-// scheduler, if that is here. Each look takes the lock that a loop holds while it works, and waits for nothing else: no
-// disk, no peer.
+// watchLoops has the loops of this node looked after: those that answer commands, and those of its units, its links and
+// the scheduler, if that is here. Each look takes the lock that a loop holds while it works, and waits for nothing
+// else: no disk, no peer.
 func (n *process) watchLoops() {
 	watchSession := func(name string, look func(s *session)) {
 		n.cfg.Watchdog.Watch("node "+n.cfg.Name+": "+name, func() {

@@ -31,7 +31,8 @@ func (u *Unit) applyAbsences(absences []tagnet.Absence) error {
 		if err := u.cfg.Barrier.ChangeMembers(a.FirstCycle, remaining, !a.Rejoined); err != nil {
 			return err
 		}
-		u.cfg.Log.Info("the readout units of the run have changed", "readout_unit", a.RU, "back", a.Rejoined, "from_mep", a.FirstMEP)
+		u.cfg.Log.Info("the readout units of the run have changed", "readout_unit", a.RU, "back", a.Rejoined, "from_mep",
+			a.FirstMEP)
 	}
 	return nil
 }

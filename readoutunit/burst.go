@@ -45,8 +45,8 @@ type burstPool struct {
 // newBurstPool makes the core for bus builder units.
 func newBurstPool(bus int) *burstPool { return &burstPool{inUse: make([]int, bus)} }
 
-// canOpen tells that a burst can be opened for a builder unit. Without, so many are under way to it that one must complete
-// first. Those to others do not matter: one that answers nothing takes only its own.
+// canOpen tells that a burst can be opened for a builder unit. Without, so many are under way to it that one must
+// complete first. Those to others do not matter: one that answers nothing takes only its own.
 func (s *burstPool) canOpen(bu int) bool { return s.inUse[bu] < burstsPerBU }
 
 // open gives an empty burst for a builder unit. There must be room.
@@ -85,8 +85,8 @@ func extend[T any](list []T) ([]T, *T) {
 	return list, &list[len(list)-1]
 }
 
-// markSent notes that an open burst, in which there is something, is about to be written, and returns the cookie that its
-// write must have.
+// markSent notes that an open burst, in which there is something, is about to be written, and returns the cookie that
+// its write must have.
 func (s *burstPool) markSent(b *burst) uint64 {
 	b.sent = true
 	return uint64(b.id)
@@ -121,8 +121,8 @@ func (s *burstPool) abandon(bu int) {
 // Release says that every MEP below the given one has its outcome, or was put aside.
 func (s *burstPool) Release(below uint64) { s.released = max(s.released, below) }
 
-// forEachOvertaken calls each for every burst under way that needs buffers of MEPs below the watermark. A burst whose bytes
-// were moved needs none.
+// forEachOvertaken calls each for every burst under way that needs buffers of MEPs below the watermark. A burst whose
+// bytes were moved needs none.
 func (s *burstPool) forEachOvertaken(each func(b *burst) (moved bool)) {
 	for _, b := range s.all {
 		if b.sent && b.lowestMEP < s.released && each(b) {
@@ -131,9 +131,9 @@ func (s *burstPool) forEachOvertaken(each func(b *burst) (moved bool)) {
 	}
 }
 
-// lowestNeeded is the lowest MEP that is still needed: it has no outcome yet, or the link may still send it again, since the
-// response of a write may come after the outcome of the MEP. It looks at every burst: some ten, each of hundreds of
-// parts.
+// lowestNeeded is the lowest MEP that is still needed: it has no outcome yet, or the link may still send it again,
+// since the response of a write may come after the outcome of the MEP. It looks at every burst: some ten, each of
+// hundreds of parts.
 func (s *burstPool) lowestNeeded() uint64 {
 	lowest := s.released
 	for _, b := range s.all {

@@ -67,7 +67,8 @@ func (u *Unit) awaitAction() (action Action, n uint64, err error) {
 			waiting = now
 			u.tokenWait.Set(now)
 		}
-		return action == Send && u.bursts.canOpen(int(u.order.TransferAt(n).BU)) || action == AdvancePhase || action == WaitToken && u.cyclesEnded
+		return action == Send && u.bursts.canOpen(int(u.order.TransferAt(n).BU)) || action == AdvancePhase ||
+			action == WaitToken && u.cyclesEnded
 	})
 	if !start.IsZero() {
 		u.grantWait += time.Since(start)
@@ -81,8 +82,8 @@ func (u *Unit) awaitAction() (action Action, n uint64, err error) {
 	return action, n, err
 }
 
-// sendBurst writes this unit's parts for the transfer at a place and for those that may go along, if that is the action still:
-// its builder unit may have been excluded since the conductor looked.
+// sendBurst writes this unit's parts for the transfer at a place and for those that may go along, if that is the action
+// still: its builder unit may have been excluded since the conductor looked.
 func (u *Unit) sendBurst(p *phase, n uint64) error {
 	if p.parts > 0 { // not behind a burst: the others may wait at the barrier for this unit
 		netyield.Yield()
@@ -135,8 +136,8 @@ func (u *Unit) updateLinkFull(bu int) {
 	u.order.SetLinkFull(bu, full)
 }
 
-// writeBurst gives a burst to the network. No lock is held meanwhile: a carrier may tell the outcome before it returns, so
-// what the burst has is looked at before.
+// writeBurst gives a burst to the network. No lock is held meanwhile: a carrier may tell the outcome before it returns,
+// so what the burst has is looked at before.
 func (u *Unit) writeBurst(b *burst) error {
 	bu, pieces := b.BU, b.Pieces
 	if err := u.cfg.Network.WriteMany(u.cfg.BURanks[bu], pieces, uint64(b.id)); err != nil {
@@ -193,8 +194,8 @@ func (u *Unit) advancePhase(p *phase) error {
 	return nil
 }
 
-// offeredCycles is how many cycles the next round should have, as far as this unit knows at the end of a phase. Where a barrier
-// holds the phases, that is no more than make one worth it.
+// offeredCycles is how many cycles the next round should have, as far as this unit knows at the end of a phase. Where a
+// barrier holds the phases, that is no more than make one worth it.
 func (u *Unit) offeredCycles(p *phase) int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -206,8 +207,8 @@ func (u *Unit) offeredCycles(p *phase) int {
 	return u.pacer.boundCycles(n)
 }
 
-// passBarrier enters the barrier, and counts the time in it and who held it. It returns how many cycles the next round has:
-// the least that any readout unit offers.
+// passBarrier enters the barrier, and counts the time in it and who held it. It returns how many cycles the next round
+// has: the least that any readout unit offers.
 func (u *Unit) passBarrier(cycles int) (int, error) {
 	if err := u.retryBarrier(func() error { return u.cfg.Barrier.BeginRound(u.ctx, u.roundStart()) }); err != nil {
 		return 0, err
@@ -262,7 +263,8 @@ func (u *Unit) Drain(ctx context.Context) error {
 	defer u.mu.Unlock()
 	for !u.conductorDone || u.hasWork() {
 		if ctx.Err() != nil {
-			return fmt.Errorf("%d writes of the readout unit have no outcome: %w", u.order.OpenTransfers()+u.order.OrphanedWrites(),
+			return fmt.Errorf("%d writes of the readout unit have no outcome: %w",
+				u.order.OpenTransfers()+u.order.OrphanedWrites(),
 				context.Cause(ctx))
 		}
 		if u.ctx.Err() != nil {

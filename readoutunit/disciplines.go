@@ -31,7 +31,8 @@ type Discipline struct {
 // Disciplines is the table.
 var Disciplines = []Discipline{
 	{
-		Kind:             registry.Kind{Name: "shift", Help: "a linear shift in phases, one sender to a builder unit at a time"},
+		Kind: registry.Kind{Name: "shift",
+			Help: "a linear shift in phases, one sender to a builder unit at a time"},
 		Phases:           true,
 		AllowsPreGranted: true,
 		Open:             openShift,

@@ -30,8 +30,8 @@ func (u *Unit) applyWithdrawals(withdrawals []tagnet.Withdrawal) {
 	u.changed.Broadcast()
 }
 
-// confirmQuiesced tells which exclusions are over here: the builder unit, behind all that was sent to it before, and the
-// scheduler. mu is held, which a signal never waits for.
+// confirmQuiesced tells which exclusions are over here: the builder unit, behind all that was sent to it before, and
+// the scheduler. mu is held, which a signal never waits for.
 func (u *Unit) confirmQuiesced() {
 	for x, ok := u.order.NextQuiesced(); ok; x, ok = u.order.NextQuiesced() {
 		var message [placing.QuiescedSize]byte

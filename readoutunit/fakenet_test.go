@@ -190,7 +190,7 @@ type keptWrite struct {
 	meps   []uint64
 }
 
-// Move implements Network.
+// RelocateWrite implements Network.
 func (n *fakeNetwork) RelocateWrite(rank int, cookie uint64, to func(piece int) []byte) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -222,7 +222,8 @@ func (n *fakeNetwork) resume(t *testing.T, rank int) {
 	n.kept = nil
 }
 
-// checkWindow notes which MEP is written, and holds that it goes through the window that was granted for it or that stands.
+// checkWindow notes which MEP is written, and holds that it goes through the window that was granted for it or that
+// stands.
 func (n *fakeNetwork) checkWindow(rank int, ref shmem.Ref, imm uint64) (uint64, error) {
 	mep, _, slot := placing.ParseImmediate(imm)
 	if granted := (shmem.Ref{Window: uint32(rank), Gen: mep + 1}); ref != granted && ref != preGrantedRef(rank, slot) {

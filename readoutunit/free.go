@@ -75,10 +75,10 @@ func NewPulled(bus, slots int) *Free {
 	return f
 }
 
-// Visits implements Order.
+// VisitOrder implements Order.
 func (f *Free) VisitOrder() []int { return f.visits }
 
-// Cycle implements Order.
+// AddCycle implements Order.
 func (f *Free) AddCycle(b *tagnet.Batch, i int) error {
 	err := f.addCycle(b, i, f.nextPlace())
 	if err == nil && f.PreGranted() {
@@ -89,7 +89,7 @@ func (f *Free) AddCycle(b *tagnet.Batch, i int) error {
 	return err
 }
 
-// Grant implements Order.
+// ApplyGrant implements Order.
 func (f *Free) ApplyGrant(bu int, g *placing.Grant) error {
 	n, err := f.applyGrant(bu, g)
 	if err == nil && n != noPlace {
@@ -98,7 +98,7 @@ func (f *Free) ApplyGrant(bu int, g *placing.Grant) error {
 	return err
 }
 
-// Standing implements Order.
+// ApplyPreGrants implements Order.
 func (f *Free) ApplyPreGrants(bu int, m *placing.PreGrants) error {
 	return f.applyPreGrants(bu, m, f.enqueue)
 }
@@ -127,7 +127,7 @@ func (f *Free) isSendable(n uint64) bool {
 // oldestWaiting is the oldest transfer to a builder unit that waits.
 func (f *Free) oldestWaiting(bu int) (uint64, bool) { return f.perBU[bu].firstWanted(f.isWaiting) }
 
-// Full implements Order.
+// SetLinkFull implements Order.
 func (f *Free) SetLinkFull(bu int, full bool) {
 	f.linkFull[bu] = full
 	f.requeue(bu)
@@ -144,7 +144,7 @@ func (f *Free) requeue(bu int) {
 	}
 }
 
-// Turn implements Order.
+// NextAction implements Order.
 func (f *Free) NextAction() (Action, uint64) {
 	if n, ok := f.granted.firstWanted(f.isSendable); ok {
 		n, _ = f.oldestWaiting(int(f.TransferAt(n).BU))
@@ -173,5 +173,5 @@ func (f *Free) Serve(n uint64, most int, places []uint64) []uint64 {
 	return places
 }
 
-// Passed implements Order; there are no phases.
+// AdvancePhase implements Order; there are no phases.
 func (f *Free) AdvancePhase(int) {}

@@ -11,8 +11,8 @@ import (
 	"ringlet/tagnet"
 )
 
-// newRigOfEight makes a rig of eight builder units, at ranks 1 to 8, with so many slots and buffers, in no order. The first one
-// has stopped.
+// newRigOfEight makes a rig of eight builder units, at ranks 1 to 8, with so many slots and buffers, in no order. The
+// first one has stopped.
 func newRigOfEight(t *testing.T, blocks, slots, buffers int) *rig {
 	t.Helper()
 	return newRig(t, &scripted{blocks: blocks, end: io.EOF, size: 64}, func(r *rig, c *Config) {
@@ -184,7 +184,8 @@ func (m *fullModel) check(t *rapid.T) {
 	}
 	if action == Send {
 		if bu := m.f.TransferAt(n).BU; m.full[bu] || m.f.TransferAt(n).MEP != m.wait[bu][0] {
-			t.Fatalf("MEP %d to builder unit %d is named, with %v waiting and %v full", m.f.TransferAt(n).MEP, bu, m.wait, m.full)
+			t.Fatalf("MEP %d to builder unit %d is named, with %v waiting and %v full", m.f.TransferAt(n).MEP, bu, m.wait,
+				m.full)
 		}
 	}
 	if most := 2*len(m.wait)*64 + 64; len(m.f.granted.places) > 2*most {

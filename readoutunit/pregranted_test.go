@@ -75,7 +75,8 @@ func TestWideRounds(t *testing.T) {
 	})
 	r.until("the end of the input", func() bool { return r.sched.last().End })
 	r.sched.send(0, 0, []tagnet.Token{newToken(0, 0), none, none})
-	r.sched.send(1, 0, []tagnet.Token{newToken(1, 1), newToken(2, 0), none}, []tagnet.Token{none, newToken(3, 1), newToken(4, 1)})
+	r.sched.send(1, 0, []tagnet.Token{newToken(1, 1), newToken(2, 0), none},
+		[]tagnet.Token{none, newToken(3, 1), newToken(4, 1)})
 	r.until("all tokens", func() bool { return r.unit.Stats().Tokens == 5 })
 	r.net.mu.Lock()
 	r.net.mute = false

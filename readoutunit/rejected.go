@@ -2,14 +2,14 @@ package readoutunit
 
 import "ringlet/tagnet"
 
-// RejectionPolicy says what a readout unit gives up since it hears that events were rejected. The zero value: nothing, and
-// everything stays until the scheduler has its outcome. It may be given up only where nobody fetches it again: builder
-// units ask for what they want, and a run does not bear the loss of one (docs/design/054-decisions.md).
+// RejectionPolicy says what a readout unit gives up since it hears that events were rejected. The zero value: nothing,
+// and everything stays until the scheduler has its outcome. It may be given up only where nobody fetches it again:
+// builder units ask for what they want, and a run does not bear the loss of one (docs/design/054-decisions.md).
 type RejectionPolicy struct {
 	// Packing is the number of events of a MEP; 0: nothing is given up.
 	Packing int
-	// IncludesWritten says that parts which were written may go, too, as soon as their writes have their outcome: whatever is
-	// rejected reaches no output. Else only those go that were never asked for, since what a builder unit has of a MEP
+	// IncludesWritten says that parts which were written may go, too, as soon as their writes have their outcome: whatever
+	// is rejected reaches no output. Else only those go that were never asked for, since what a builder unit has of a MEP
 	// counts when its output has it.
 	IncludesWritten bool
 }
@@ -75,8 +75,8 @@ func (r *Rejections) AddToken(mep uint64, bu uint16, slot uint32) {
 	}
 }
 
-// MarkRejected takes that events in a row were rejected by a builder unit's result. What it took before may be followed by
-// a gap, or come again from a decision unit that is back.
+// MarkRejected takes that events in a row were rejected by a builder unit's result. What it took before may be followed
+// by a gap, or come again from a decision unit that is back.
 func (r *Rejections) MarkRejected(first, events uint64) {
 	if r.meps == nil {
 		return
@@ -96,8 +96,8 @@ func (r *Rejections) MarkRejected(first, events uint64) {
 	}
 }
 
-// Release takes below which MEP the scheduler has all outcomes, and returns below which MEP nothing is needed. endTransfer ends
-// what is still to be done by a token, and says whether nothing is; size is the size of a part.
+// Release takes below which MEP the scheduler has all outcomes, and returns below which MEP nothing is needed.
+// endTransfer ends what is still to be done by a token, and says whether nothing is; size is the size of a part.
 func (r *Rejections) Release(released uint64, endTransfer func(bu int, slot uint32, mep uint64, written bool) bool,
 	size func(mep uint64) int) uint64 {
 	r.base = max(r.base, released)
@@ -118,8 +118,8 @@ func (r *Rejections) Release(released uint64, endTransfer func(bu int, slot uint
 // Stats are the counters so far, but for the MFPs.
 func (r *Rejections) Stats() RejectionStats { return r.stats }
 
-// HandleRejected takes that events in a row were rejected by builder units' results, as the decision unit tells. It does not
-// wait.
+// HandleRejected takes that events in a row were rejected by builder units' results, as the decision unit tells. It
+// does not wait.
 func (u *Unit) HandleRejected(first, events uint64) {
 	if u.cfg.Rejection.Packing == 0 {
 		return

@@ -16,7 +16,8 @@ import (
 func TestRejectionsAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const held = 8
-		rule := RejectionPolicy{Packing: rapid.IntRange(1, 4).Draw(t, "packing"), IncludesWritten: rapid.Bool().Draw(t, "written")}
+		rule := RejectionPolicy{Packing: rapid.IntRange(1, 4).Draw(t, "packing"),
+			IncludesWritten: rapid.Bool().Draw(t, "written")}
 		packing := uint64(rule.Packing)
 		r := NewRejections(rule, held)
 		var released, base, given, event uint64 // MEPs, MEPs, MEPs, events
@@ -180,7 +181,8 @@ func TestMemoryOfRejectedMEPsIsUsedAgain(t *testing.T) {
 	r.unit.HandleRejected(0, 1)
 	r.until("three more", func() bool { return r.sched.last().Read == 6 })
 	part := uint64(placing.PartSize(1, 40))
-	if s := r.unit.Stats(); s.RejectionStats != (RejectionStats{MEPs: 3, MFPs: 3, Bytes: 3 * part}) || s.Unrequested != 3 ||
+	if s := r.unit.Stats(); s.RejectionStats != (RejectionStats{MEPs: 3, MFPs: 3, Bytes: 3 * part}) ||
+		s.Unrequested != 3 ||
 		s.Open != 0 {
 		t.Errorf("%+v", s)
 	}

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// relocateHeldUp has writes under way to a builder unit that holds MEPs up lie in memory of their own: that of the parts put
-// aside, and copies of what goes along with these. Else their buffers would be kept until that builder unit answers,
-// and with them, since buffers are used in rotation, all that come after. mu is held.
+// relocateHeldUp has writes under way to a builder unit that holds MEPs up lie in memory of their own: that of the
+// parts put aside, and copies of what goes along with these. Else their buffers would be kept until that builder unit
+// answers, and with them, since buffers are used in rotation, all that come after. mu is held.
 func (u *Unit) relocateHeldUp(heldUp []uint64) {
 	if len(heldUp) == 0 {
 		return

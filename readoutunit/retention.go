@@ -207,7 +207,8 @@ func (r *Retention) lookUp(s span, mep uint64) ([]byte, error) {
 // Len is the number of buffers.
 func (r *Retention) Len() int { return int(r.buffers) }
 
-// freeBelow gives up every MEP below the given one, of those that were read. A watermark that goes back changes nothing.
+// freeBelow gives up every MEP below the given one, of those that were read. A watermark that goes back changes
+// nothing.
 func (r *Retention) freeBelow(below uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -6,10 +6,10 @@ import "time"
 // slots that others could fill meanwhile.
 const minPhaseTime = 20 * time.Millisecond
 
-// roundPacer tells how many cycles the next round of phases should have, from how long it took to write the parts of this
-// round and of the one before. Time in barriers, and for tokens, does not count: more cycles make it no longer. It is a
-// core. Units that hold phases by a barrier agree on the least that any of them offers. The zero pace knows nothing
-// yet.
+// roundPacer tells how many cycles the next round of phases should have, from how long it took to write the parts of
+// this round and of the one before. Time in barriers, and for tokens, does not count: more cycles make it no longer. It
+// is a core. Units that hold phases by a barrier agree on the least that any of them offers. The zero pace knows
+// nothing yet.
 type roundPacer struct {
 	round             uint64 // number of its first cycle
 	current, previous roundWrites
@@ -30,8 +30,8 @@ func (p *roundPacer) record(round uint64, parts int, took time.Duration) {
 	p.current.took += took
 }
 
-// boundCycles is how many of the cycles that are ahead the next round should have: as many as take minPhaseTime in each phase,
-// rounded up.
+// boundCycles is how many of the cycles that are ahead the next round should have: as many as take minPhaseTime in each
+// phase, rounded up.
 func (p *roundPacer) boundCycles(ahead int) int {
 	parts, took := p.current.parts+p.previous.parts, int64(p.current.took+p.previous.took)
 	if parts == 0 || took <= 0 {

@@ -83,7 +83,7 @@ func NewShift(ru int, seats Seats, bus, slots int, fence bool) *Shift {
 	}
 }
 
-// Begin implements Order.
+// BeginAt implements Order.
 func (s *Shift) BeginAt(cycle, mep uint64) {
 	s.Transfers.BeginAt(cycle, mep)
 	s.roundStart = s.base
@@ -92,16 +92,16 @@ func (s *Shift) BeginAt(cycle, mep uint64) {
 // SetMaxCycles lets a round have up to so many cycles. It must be called before the first of them comes.
 func (s *Shift) SetMaxCycles(most int) { s.maxCycles = max(1, most) }
 
-// Visits implements Order.
+// VisitOrder implements Order.
 func (s *Shift) VisitOrder() []int { return s.visits }
 
 // progress is the current phase, and how many a round has.
 func (s *Shift) progress() (phase, phases int) { return s.phase, len(s.visits) }
 
-// Cycle implements Order.
+// AddCycle implements Order.
 func (s *Shift) AddCycle(b *tagnet.Batch, i int) error { return s.addCycle(b, i, s.roundStart) }
 
-// Grant implements Order.
+// ApplyGrant implements Order.
 func (s *Shift) ApplyGrant(bu int, g *placing.Grant) error {
 	_, err := s.applyGrant(bu, g)
 	return err
@@ -110,8 +110,8 @@ func (s *Shift) ApplyGrant(bu int, g *placing.Grant) error {
 // hasRound reports whether there is a round to work on.
 func (s *Shift) hasRound() bool { return s.roundStart < s.nextPlace() }
 
-// currentPlace is the number of the place that is to be served next in the current phase. It reports false if there is none,
-// or no more.
+// currentPlace is the number of the place that is to be served next in the current phase. It reports false if there is
+// none, or no more.
 func (s *Shift) currentPlace() (uint64, bool) {
 	bu := s.visits[s.phase]
 	if bu == Dummy {
@@ -126,7 +126,7 @@ func (s *Shift) currentPlace() (uint64, bool) {
 	return 0, false
 }
 
-// Turn implements Order.
+// NextAction implements Order.
 func (s *Shift) NextAction() (Action, uint64) {
 	if !s.hasRound() {
 		return WaitToken, 0
@@ -153,7 +153,7 @@ func (s *Shift) Serve(n uint64, most int, places []uint64) []uint64 {
 	return places
 }
 
-// Ahead implements Order.
+// CyclesAhead implements Order.
 func (s *Shift) CyclesAhead() int {
 	next := s.roundStart + uint64(s.roundCycles*s.width)
 	if next >= s.nextPlace() {
@@ -171,13 +171,13 @@ func (s *Shift) CyclesAhead() int {
 	return n
 }
 
-// Bound implements Order.
+// BoundRound implements Order.
 func (s *Shift) BoundRound(cycle uint64) { s.roundBounds = append(s.roundBounds, cycle) }
 
-// Round implements Order.
+// RoundStart implements Order.
 func (s *Shift) RoundStart() uint64 { return s.roundStart / uint64(s.width) }
 
-// Passed ends the current phase and, with the last, the round.
+// AdvancePhase ends the current phase and, with the last, the round.
 func (s *Shift) AdvancePhase(cycles int) {
 	s.servedCycles = 0
 	if s.phase++; s.phase == len(s.visits) {

@@ -7,7 +7,7 @@ import (
 	"ringlet/tagnet"
 )
 
-// A Ring is an order in which the right to send passes from readout unit to readout unit, as tags.
+// A TagOrder is an order in which the right to send passes from readout unit to readout unit, as tags.
 type TagOrder interface {
 	Order
 	// AddTag takes a tag. An error says what is wrong with it; it then had no effect.
@@ -79,10 +79,10 @@ func (e *tagError) Error() string {
 		e.Tag.Attempt, e.Reason)
 }
 
-// Visits implements Order.
+// VisitOrder implements Order.
 func (r *tagRing) VisitOrder() []int { return r.visits }
 
-// Cycle implements Order. Its tokens may be those that tags wait for, and may have been withdrawn before they came.
+// AddCycle implements Order. Its tokens may be those that tags wait for, and may have been withdrawn before they came.
 func (r *tagRing) AddCycle(b *tagnet.Batch, i int) error {
 	first := r.nextPlace()
 	if err := r.addCycle(b, i, r.firstHeldPlace()); err != nil {
@@ -108,7 +108,7 @@ func (r *tagRing) firstHeldPlace() uint64 {
 	return first
 }
 
-// Grant implements Order.
+// ApplyGrant implements Order.
 func (r *tagRing) ApplyGrant(bu int, g *placing.Grant) error {
 	n, err := r.applyGrant(bu, g)
 	if err != nil || n == noPlace {
@@ -123,7 +123,7 @@ func (r *tagRing) ApplyGrant(bu int, g *placing.Grant) error {
 	return nil
 }
 
-// Tag implements Ring.
+// AddTag implements Ring.
 func (r *tagRing) AddTag(t *tagnet.Tag) error {
 	if err := r.matchToken(t); err != nil {
 		return err
@@ -141,9 +141,9 @@ func (r *tagRing) AddTag(t *tagnet.Tag) error {
 
 func (r *tagRing) builderOf(t *tagnet.Tag) int { return int(t.Place % uint64(r.width)) }
 
-// bypassIfBusy decides whether a tag that is here is passed on unserved, since it would wait for more than bypassRatioX2
-// halves of its own part. It is asked when both the tag and its window are here: before, the part's size is not known,
-// nor could it be served.
+// bypassIfBusy decides whether a tag that is here is passed on unserved, since it would wait for more than
+// bypassRatioX2 halves of its own part. It is asked when both the tag and its window are here: before, the part's size
+// is not known, nor could it be served.
 func (r *tagRing) bypassIfBusy(i int) bool {
 	h := &r.heldTags[i]
 	if h.done || !r.bypass || h.Loop == tagnet.MaxLoops || h.Place < r.base || h.Place >= r.nextPlace() ||
@@ -181,7 +181,7 @@ func (r *tagRing) Withdraw(w tagnet.Withdrawal) {
 	r.refreshWriting()
 }
 
-// Lose implements Order.
+// MarkLost implements Order.
 func (r *tagRing) MarkLost(bu int) {
 	r.Transfers.MarkLost(bu)
 	r.refreshWriting()
@@ -191,7 +191,8 @@ func (r *tagRing) MarkLost(bu int) {
 func (r *tagRing) refreshWriting() {
 	r.writing = false
 	for i := range r.heldTags {
-		if h := &r.heldTags[i]; !h.done && h.Place >= r.base && h.Place < r.nextPlace() && r.TransferAt(h.Place).Stage == stageSent {
+		if h := &r.heldTags[i]; !h.done && h.Place >= r.base && h.Place < r.nextPlace() &&
+			r.TransferAt(h.Place).Stage == stageSent {
 			r.writing = true
 		}
 	}
@@ -232,7 +233,7 @@ func (r *tagRing) isWaiting(h *heldTag) bool {
 	return !h.done && (h.Place >= r.nextPlace() || r.TransferAt(h.Place).Stage < stageSent)
 }
 
-// Turn implements Order.
+// NextAction implements Order.
 func (r *tagRing) NextAction() (Action, uint64) {
 	switch {
 	case r.nextHeld == len(r.heldTags) && r.OpenTransfers() == 0:
@@ -286,10 +287,10 @@ func (r *tagRing) markServed(n uint64) {
 	r.updateQueue()
 }
 
-// Passed implements Order; there are no phases.
+// AdvancePhase implements Order; there are no phases.
 func (r *tagRing) AdvancePhase(int) {}
 
-// Forward implements Ring.
+// NextForward implements Ring.
 func (r *tagRing) NextForward() (tagnet.Tag, bool) {
 	if r.forwarded == len(r.outgoing) {
 		r.outgoing, r.forwarded = r.outgoing[:0], 0

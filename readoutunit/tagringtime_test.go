@@ -9,8 +9,8 @@ import (
 	"ringlet/testkit/cases"
 )
 
-// tagRingClock runs a tagRingWorld in virtual time, in which a part of ordinary size takes a port the time 1. What is not a
-// write or a tag takes no time.
+// tagRingClock runs a tagRingWorld in virtual time, in which a part of ordinary size takes a port the time 1. What is
+// not a write or a tag takes no time.
 type tagRingClock struct {
 	*tagRingWorld
 	now     float64

@@ -9,8 +9,8 @@ import (
 	"ringlet/tagnet"
 )
 
-// tagRingWorld is a whole ring: the scheduler's core, the cores of all readout units, and what is on its way between them.
-// Builder units grant what all have announced and tell what is whole. Nothing happens by itself: a test says what
+// tagRingWorld is a whole ring: the scheduler's core, the cores of all readout units, and what is on its way between
+// them. Builder units grant what all have announced and tell what is whole. Nothing happens by itself: a test says what
 // happens next.
 type tagRingWorld struct {
 	t     failer
@@ -230,7 +230,8 @@ func (w *tagRingWorld) deliverGrant(i int) {
 	r := w.rus[g.ru]
 	before := r.WithdrawalStats().LateGrants
 	err := r.ApplyGrant(g.bu, &g.grant)
-	if late := r.WithdrawalStats().LateGrants > before; err != nil || late != r.IsWithdrawn(g.place/uint64(len(w.cfg.BUs)), g.bu) {
+	if late := r.WithdrawalStats().LateGrants > before; err != nil ||
+		late != r.IsWithdrawn(g.place/uint64(len(w.cfg.BUs)), g.bu) {
 		w.t.Fatalf("ru%d, grant of bu%d for place %d: %v", g.ru, g.bu, g.place, err)
 	}
 	w.forward(g.ru)
@@ -403,7 +404,8 @@ func (w *tagRingWorld) checkOver(meps uint64) {
 func (w *tagRingWorld) key() string {
 	var b strings.Builder
 	for ru, r := range w.rus {
-		fmt.Fprintln(&b, r.places, r.base, r.finished, r.heldTags, r.nextHeld, r.writing, r.withdrawals.validFrom, r.withdrawals.lost, w.passing[ru+1],
+		fmt.Fprintln(&b, r.places, r.base, r.finished, r.heldTags, r.nextHeld, r.writing, r.withdrawals.validFrom,
+			r.withdrawals.lost, w.passing[ru+1],
 			len(w.tokens[ru]))
 	}
 	grants := slices.Clone(w.grants)

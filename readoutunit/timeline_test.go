@@ -77,7 +77,12 @@ func TestTimelineWithoutCapacity(t *testing.T) {
 
 func TestTimelineAllocatesNothing(t *testing.T) {
 	l := newTimeline(8)
-	if n := testing.AllocsPerRun(100, func() { l.recordBegin(1, 2, 3, 1); l.recordSent(2, 3); l.recordReleased(1) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() {
+		l.recordBegin(1, 2, 3, 1)
+		l.recordSent(2,
+			3)
+		l.recordReleased(1)
+	}); n != 0 {
 		t.Errorf("%v allocations per step", n)
 	}
 }

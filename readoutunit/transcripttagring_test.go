@@ -209,7 +209,10 @@ func (p *tagRingPlayer) invented(w []string) string {
 // builder tells the scheduler that a builder unit has built a MEP.
 func (p *tagRingPlayer) builder(bu int, w []string) string { // bu0 has built MEP 0
 	mep := uint64(p.number(w[3]))
-	i := slices.IndexFunc(p.w.complete, func(place uint64) bool { return p.w.bu(place) == bu && p.w.meps[place].MEP == mep })
+	i := slices.IndexFunc(p.w.complete, func(place uint64) bool {
+		return p.w.bu(place) == bu &&
+			p.w.meps[place].MEP == mep
+	})
 	if i < 0 {
 		return fmt.Sprintf("bu%d does not have all of MEP %d\n", bu, mep)
 	}

@@ -30,8 +30,8 @@ type Transfers struct {
 
 	latest [][]uint64 // by builder unit and slot: 1 + number of the place with its latest token; 0 for none
 
-	// preGranted are the windows that were granted once for all, by builder unit and slot. A token whose slot has one needs
-	// no announcement. Nil: windows are granted for each MEP.
+	// preGranted are the windows that were granted once for all, by builder unit and slot. A token whose slot has one
+	// needs no announcement. Nil: windows are granted for each MEP.
 	preGranted [][]shmem.Ref
 	sentCount  int // transfers whose write is under way, and waited for
 
@@ -102,8 +102,8 @@ func (e *cycleError) Error() string {
 	return fmt.Sprintf("cycle %d of %d places came where cycle %d of %d follows", e.Cycle, e.Places, e.Want, e.Width)
 }
 
-// addCycle takes the next cycle of a batch. Its tokens are then to be announced. A *cycleError or *tokenError says what is
-// wrong with it; it then had no effect. Places below keep are those of which nobody wants to know whether they are
+// addCycle takes the next cycle of a batch. Its tokens are then to be announced. A *cycleError or *tokenError says what
+// is wrong with it; it then had no effect. Places below keep are those of which nobody wants to know whether they are
 // empty or done.
 func (s *Transfers) addCycle(b *tagnet.Batch, i int, keepFrom uint64) error {
 	if n := b.First + uint64(i); n != s.nextCycle || b.Places != s.width {
@@ -148,7 +148,7 @@ func (s *Transfers) addCycle(b *tagnet.Batch, i int, keepFrom uint64) error {
 	return nil
 }
 
-// Begin implements Order.
+// BeginAt implements Order.
 func (s *Transfers) BeginAt(cycle, mep uint64) {
 	s.nextCycle, s.base, s.firstMEP = cycle, cycle*uint64(s.width), mep
 }
@@ -183,7 +183,8 @@ func (s *Transfers) Release(below uint64) {
 	if !s.onRequest {
 		return
 	}
-	for s.oldestUnrequested = max(s.oldestUnrequested, s.base); s.oldestUnrequested < s.nextPlace(); s.oldestUnrequested++ {
+	for s.oldestUnrequested = max(s.oldestUnrequested,
+		s.base); s.oldestUnrequested < s.nextPlace(); s.oldestUnrequested++ {
 		switch t := s.TransferAt(s.oldestUnrequested); {
 		case t.Stage == stageAnnounced && t.MEP < below:
 			s.endUnrequested(t)
@@ -220,7 +221,7 @@ func (s *Transfers) endUnrequested(t *Transfer) {
 	s.unrequested++
 }
 
-// Unasked is the number of transfers that are over since their builder unit did not ask for them.
+// Unrequested is the number of transfers that are over since their builder unit did not ask for them.
 func (s *Transfers) Unrequested() uint64 { return s.unrequested }
 
 // latestIn is the latest transfer into a slot, or nil.
@@ -231,7 +232,7 @@ func (s *Transfers) latestIn(bu int, slot uint32) *Transfer {
 	return nil
 }
 
-// At is the transfer at a place that is kept: of a cycle that is not over, or one that is not done.
+// TransferAt is the transfer at a place that is kept: of a cycle that is not over, or one that is not done.
 func (s *Transfers) TransferAt(n uint64) *Transfer { return &s.places[n-s.base] }
 
 // compact forgets the oldest places that are below keep, and empty or done.
@@ -249,9 +250,9 @@ func (s *Transfers) compact(keepFrom uint64) {
 	s.finished = n
 }
 
-// deferOldest puts the oldest transfer behind all others if nobody has asked for it while so many came that it would keep
-// their places for ever: its builder unit has stopped before it decided. A transfer that is only announced is known by
-// its slot, so its number may change.
+// deferOldest puts the oldest transfer behind all others if nobody has asked for it while so many came that it would
+// keep their places for ever: its builder unit has stopped before it decided. A transfer that is only announced is
+// known by its slot, so its number may change.
 func (s *Transfers) deferOldest() {
 	if !s.onRequest || s.finished == len(s.places) || len(s.places) < maxPlacesPerSlot*s.width*len(s.latest[0]) {
 		return
@@ -265,8 +266,8 @@ func (s *Transfers) deferOldest() {
 	s.places[s.finished].Stage = stageEmpty
 }
 
-// maxPlacesPerSlot is how many times as many places as there are slots are kept before a transfer is set aside. One token in
-// a cycle, the least there is, makes width places, so that this is passed only when something is far behind.
+// maxPlacesPerSlot is how many times as many places as there are slots are kept before a transfer is set aside. One
+// token in a cycle, the least there is, makes width places, so that this is passed only when something is far behind.
 const maxPlacesPerSlot = 64
 
 // nextPlace is the number of the place that comes next.
@@ -288,7 +289,8 @@ func (s *Transfers) applyGrant(bu int, g *placing.Grant) (uint64, error) {
 	return s.latest[bu][g.Slot] - 1, nil
 }
 
-// EnablePreGranted says that every builder unit grants its windows once for all. It must be called before the first token comes.
+// EnablePreGranted says that every builder unit grants its windows once for all. It must be called before the first
+// token comes.
 func (s *Transfers) EnablePreGranted() {
 	s.preGranted = make([][]shmem.Ref, s.width)
 	for b := range s.preGranted {
@@ -296,11 +298,11 @@ func (s *Transfers) EnablePreGranted() {
 	}
 }
 
-// Stands tells whether windows are granted once for all.
+// PreGranted tells whether windows are granted once for all.
 func (s *Transfers) PreGranted() bool { return s.preGranted != nil }
 
-// Standing takes windows of a builder unit that are granted once for all. Said twice they must be the same. An error
-// says what is wrong; it then had no effect.
+// ApplyPreGrants takes windows of a builder unit that are granted once for all. Said twice they must be the same. An
+// error says what is wrong; it then had no effect.
 func (s *Transfers) ApplyPreGrants(bu int, m *placing.PreGrants) error {
 	return s.applyPreGrants(bu, m, func(uint64) {})
 }
@@ -340,16 +342,16 @@ func (s *Transfers) markSent(n uint64) {
 	s.sentCount++
 }
 
-// Ahead is 0 where there are no phases.
+// CyclesAhead is 0 where there are no phases.
 func (s *Transfers) CyclesAhead() int { return 0 }
 
-// Bound does nothing where there are no phases.
+// BoundRound does nothing where there are no phases.
 func (s *Transfers) BoundRound(uint64) {}
 
-// Round is 0 where there are no phases.
+// RoundStart is 0 where there are no phases.
 func (s *Transfers) RoundStart() uint64 { return 0 }
 
-// Full does nothing where a unit sends in the order of phases or tags: who sends waits for the link.
+// SetLinkFull does nothing where a unit sends in the order of phases or tags: who sends waits for the link.
 func (s *Transfers) SetLinkFull(int, bool) {}
 
 // noPlace stands for the place of a grant that came too late to matter.
@@ -383,5 +385,5 @@ func (e *notUnderWayError) Error() string {
 	return fmt.Sprintf("a write ended that was not under way: number %d", e.number)
 }
 
-// Open is the number of transfers that are not done.
+// OpenTransfers is the number of transfers that are not done.
 func (s *Transfers) OpenTransfers() int { return s.openCount }

@@ -40,8 +40,8 @@ import (
 // Network is what a readout unit needs of its endpoint.
 type Network interface {
 	WriteMany(rank int, pieces []link.Piece, cookie uint64) error
-	// RelocateWrite has the pieces of a write under way lie elsewhere. It reports false where there is no such write any more, or
-	// none yet.
+	// RelocateWrite has the pieces of a write under way lie elsewhere. It reports false where there is no such write any
+	// more, or none yet.
 	RelocateWrite(rank int, cookie uint64, to func(piece int) []byte) bool
 	Signal(rank int, payload []byte) error
 }
@@ -54,7 +54,8 @@ type Scheduler interface {
 	Next(ctx context.Context) (tagnet.Tokens, error)
 	// TryNext gives tokens that are here already, and false if there are none. It does not wait.
 	TryNext() (tagnet.Tokens, bool)
-	// ConfirmExclusion tells that an exclusion is over here, by its place among all that Tokens.Withdrawn told. It does not wait.
+	// ConfirmExclusion tells that an exclusion is over here, by its place among all that Tokens.Withdrawn told. It does
+	// not wait.
 	ConfirmExclusion(exclusion uint64) error
 }
 
@@ -68,11 +69,11 @@ type Config struct {
 	Streams   int // MFPs in each block
 	// Expendable says, by builder unit, whether the run bears the loss of the link to it. Nil: of none.
 	Expendable []bool
-	// ToleratesReadoutLoss says that the run may go on without readout units: one that does not come to the barrier is waited for
-	// until the scheduler says that it is gone.
+	// ToleratesReadoutLoss says that the run may go on without readout units: one that does not come to the barrier is
+	// waited for until the scheduler says that it is gone.
 	ToleratesReadoutLoss bool
-	// Rejoin is the return with which the unit takes part, where it came back in the run: Source gives the MEPs from that of
-	// the return on. Zero: it was there from the beginning.
+	// Rejoin is the return with which the unit takes part, where it came back in the run: Source gives the MEPs from that
+	// of the return on. Zero: it was there from the beginning.
 	Rejoin tagnet.Absence
 	// Rejection says what is given up since its events were rejected.
 	Rejection RejectionPolicy
@@ -83,8 +84,8 @@ type Config struct {
 	// Forward passes a tag on to the next readout unit of the ring, and from the last one back to the scheduler; io.EOF
 	// says that nobody wants tags any more. Nil where Order is no Ring.
 	Forward func(t *tagnet.Tag) error
-	// OnTriggered is told, by one goroutine, that MEPs below that number have tokens, so that their events are triggered. It
-	// must not wait. It may be nil.
+	// OnTriggered is told, by one goroutine, that MEPs below that number have tokens, so that their events are triggered.
+	// It must not wait. It may be nil.
 	OnTriggered func(below uint64)
 	// PhaseTime is the length of a phase where phases end with time; Free, where they end unheld.
 	PhaseTime time.Duration
@@ -304,7 +305,8 @@ func (u *Unit) dispatch() error {
 	}
 }
 
-// hasRetainedMEPs tells whether a batch has tokens of MEPs that the unit has. Builder units take it for gone before such came.
+// hasRetainedMEPs tells whether a batch has tokens of MEPs that the unit has. Builder units take it for gone before
+// such came.
 func (u *Unit) hasRetainedMEPs(b *tagnet.Batch) bool {
 	if !u.cfg.Rejoin.Rejoined {
 		return b.Len() > 0

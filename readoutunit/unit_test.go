@@ -28,7 +28,8 @@ func (r *rig) fiveMEPs() {
 	if diff := cmp.Diff(tagnet.Update{Read: 5, Events: 10, End: true}, r.sched.last()); diff != "" {
 		r.t.Error(diff)
 	}
-	r.sched.send(0, 0, []tagnet.Token{newToken(0, 0), newToken(1, 1), newToken(2, 0)}, []tagnet.Token{newToken(3, 1), none, newToken(4, 1)})
+	r.sched.send(0, 0, []tagnet.Token{newToken(0, 0), newToken(1, 1), newToken(2, 0)},
+		[]tagnet.Token{newToken(3, 1), none, newToken(4, 1)})
 	r.until("all writes", func() bool { return r.unit.Stats().Writes == 5 })
 	r.sched.send(2, 5)
 	close(r.sched.tokens)
@@ -138,7 +139,8 @@ func TestFailures(t *testing.T) {
 			cycles: cycle, says: "announcing MEP 1 to builder unit 1: the wire is cut", is: broken,
 		},
 		"token for what is not held": {
-			cycles: []tagnet.Token{none, newToken(77, 1), none}, says: "announcing MEP 77 to builder unit 1: block is not retained",
+			cycles: []tagnet.Token{none, newToken(77, 1),
+				none}, says: "announcing MEP 77 to builder unit 1: block is not retained",
 			is: errNotRetained,
 		},
 		"token for a slot that is not there": {

@@ -28,8 +28,8 @@ func newBarrierStats(ru, rus int) BarrierStats {
 	return w
 }
 
-// newTimeHistogram is a histogram of times in µs, to 1 %. To 0.1 % it would take eight times as much memory, and there may be
-// hundreds, which each report copies.
+// newTimeHistogram is a histogram of times in µs, to 1 %. To 0.1 % it would take eight times as much memory, and there
+// may be hundreds, which each report copies.
 func newTimeHistogram() *hdr.Histogram { return hdr.New(1, maxMicros, 2) }
 
 // recordWait takes a time in the barrier.

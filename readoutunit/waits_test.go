@@ -16,7 +16,8 @@ func TestWaitsAreCountedOnce(t *testing.T) {
 		{3 * time.Millisecond, barrier.Straggler{Rank: 2, Behind: time.Millisecond, Span: 2 * time.Millisecond}},
 		{0, barrier.Straggler{Rank: 2, Behind: 0, Span: 5 * time.Microsecond}},
 		{time.Millisecond, barrier.Straggler{Rank: 1, Behind: 40 * time.Microsecond, Span: time.Millisecond}},
-		{2 * time.Hour, barrier.Straggler{Rank: 1, Behind: 2 * time.Hour, Span: 2 * time.Hour}}, // more than a histogram holds
+		// more than a histogram holds
+		{2 * time.Hour, barrier.Straggler{Rank: 1, Behind: 2 * time.Hour, Span: 2 * time.Hour}},
 		{time.Microsecond, barrier.Straggler{Rank: barrier.Nobody}},
 		{time.Microsecond, barrier.Straggler{Rank: 7}}, // no such unit
 	}

@@ -126,8 +126,8 @@ func (u *Unit) handleGrant(rank int, payload []byte) error {
 	return nil
 }
 
-// HandlePreGrants takes a builder unit's signal of kind placing.KindPreGrants. An error says what was wrong with it; it had no
-// effect.
+// HandlePreGrants takes a builder unit's signal of kind placing.KindPreGrants. An error says what was wrong with it; it
+// had no effect.
 func (u *Unit) HandlePreGrants(rank int, payload []byte) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()

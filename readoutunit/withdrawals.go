@@ -7,9 +7,9 @@ import (
 	"ringlet/tagnet"
 )
 
-// withdrawals is what a readout unit knows of builder units that were excluded, or whose link is down. What was not sent to
-// one by a token that is withdrawn is over at once. What was sent is waited for by nobody, but its memory is the
-// network's until the write has its outcome or the link is down.
+// withdrawals is what a readout unit knows of builder units that were excluded, or whose link is down. What was not
+// sent to one by a token that is withdrawn is over at once. What was sent is waited for by nobody, but its memory is
+// the network's until the write has its outcome or the link is down.
 type withdrawals struct {
 	validFrom       []uint64    // by builder unit: tokens of cycles before this one are withdrawn
 	lost            []bool      // by builder unit: there is no link to it any more
@@ -51,8 +51,8 @@ func (l *withdrawals) exclude(w tagnet.Withdrawal) {
 	l.received++
 }
 
-// nextQuiesced gives the next exclusion of which nothing is under way any more, each once. One of a lost builder unit never
-// is.
+// nextQuiesced gives the next exclusion of which nothing is under way any more, each once. One of a lost builder unit
+// never is.
 func (l *withdrawals) nextQuiesced() (x Exclusion, ok bool) {
 	for i, x := range l.unquiesced {
 		if l.orphanedWrites[x.BU] == 0 && !l.lost[x.BU] {
@@ -83,7 +83,7 @@ func (l *withdrawals) stats() WithdrawalStats {
 	return WithdrawalStats{l.withdrawnTokens, l.failedWrites, l.lateGrants}
 }
 
-// Void tells that the token of a cycle for a builder unit is withdrawn.
+// IsWithdrawn tells that the token of a cycle for a builder unit is withdrawn.
 func (s *Transfers) IsWithdrawn(cycle uint64, bu int) bool {
 	return cycle < s.withdrawals.validFrom[bu]
 }
@@ -114,8 +114,8 @@ func (s *Transfers) Withdraw(w tagnet.Withdrawal) {
 	}
 }
 
-// Lose takes that the link to a builder unit is down: nothing sent to it will have an outcome any more. All tokens for
-// it that are still to come are withdrawn.
+// MarkLost takes that the link to a builder unit is down: nothing sent to it will have an outcome any more. All tokens
+// for it that are still to come are withdrawn.
 func (s *Transfers) MarkLost(bu int) {
 	if s.withdrawals.lost[bu] {
 		return
@@ -135,13 +135,13 @@ func (s *Transfers) MarkLost(bu int) {
 	}
 }
 
-// Lost tells whether the link to a builder unit is down.
+// IsLost tells whether the link to a builder unit is down.
 func (s *Transfers) IsLost(bu int) bool { return s.withdrawals.lost[bu] }
 
-// Settled gives the next exclusion of which nothing is under way any more, each once.
+// NextQuiesced gives the next exclusion of which nothing is under way any more, each once.
 func (s *Transfers) NextQuiesced() (Exclusion, bool) { return s.withdrawals.nextQuiesced() }
 
-// Leftovers counts what became of withdrawn tokens.
+// WithdrawalStats counts what became of withdrawn tokens.
 func (s *Transfers) WithdrawalStats() WithdrawalStats { return s.withdrawals.stats() }
 
 // OrphanedWrites is the number of writes under way that nobody waits for.

@@ -11,8 +11,8 @@ import (
 	"ringlet/tagnet"
 )
 
-// exclusionModel plays scheduler, builder units and network to one readout unit while builder units are excluded, come back
-// and are lost.
+// exclusionModel plays scheduler, builder units and network to one readout unit while builder units are excluded, come
+// back and are lost.
 type exclusionModel struct {
 	o          Order
 	slots      int
@@ -213,7 +213,8 @@ func (m *exclusionModel) check(t *rapid.T) {
 		}
 	}
 	stats := m.o.WithdrawalStats()
-	if ends := m.written + stats.Withdrawn + m.o.Unrequested() + uint64(m.o.OpenTransfers()+m.o.OrphanedWrites()); ends != m.tokens {
+	if ends := m.written + stats.Withdrawn + m.o.Unrequested() +
+		uint64(m.o.OpenTransfers()+m.o.OrphanedWrites()); ends != m.tokens {
 		t.Fatal(fmt.Sprintf("%d tokens came, and there are %d: %d written, %+v, %d open, %d left", m.tokens, ends, m.written,
 			stats, m.o.OpenTransfers(), m.o.OrphanedWrites()))
 	}

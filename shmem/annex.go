@@ -39,8 +39,8 @@ func (w *Writer) Lend(p Place, offset, n int, entryType uint32) error {
 	return w.fail("lend to", w.core.lend(p, offset, n, entryType))
 }
 
-// AwaitReturned appends the offsets of what was lent and no reader wants any more, each once, in the order of lending. It
-// waits for the first. Errors as for Reserve; errNotOutstanding where nothing is lent.
+// AwaitReturned appends the offsets of what was lent and no reader wants any more, each once, in the order of lending.
+// It waits for the first. Errors as for Reserve; errNotOutstanding where nothing is lent.
 func (w *Writer) AwaitReturned(ctx context.Context, dst []int) ([]int, error) {
 	if err := w.ready(ctx); err != nil {
 		return dst, w.fail("take back from", err)
@@ -81,8 +81,8 @@ func (w *writerCore) lend(p Place, offset, n int, kind uint32) error {
 	return nil
 }
 
-// collectReturned appends the offsets of what is lent below the floor. Places may be committed in another order than they
-// were handed out, so it looks at all.
+// collectReturned appends the offsets of what is lent below the floor. Places may be committed in another order than
+// they were handed out, so it looks at all.
 func (w *writerCore) collectReturned(dst []int) ([]int, error) {
 	need := uint64(0) // over the first that was lent
 	for i, l := range w.lent {

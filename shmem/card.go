@@ -154,8 +154,8 @@ func (c *card) notHere() error {
 	return fmt.Errorf("%w here: the process %d that made it has ended, or is of another container", ErrNotFound, c.pid)
 }
 
-// reservedIn is how much memory the segments have whose cards lie in dir. The memory of a segment counts as if it lay there:
-// the size of that file system is what this machine grants to shared memory.
+// reservedIn is how much memory the segments have whose cards lie in dir. The memory of a segment counts as if it lay
+// there: the size of that file system is what this machine grants to shared memory.
 func reservedIn(dir string) (sum uint64) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -117,7 +117,8 @@ func (c *readerCore) countOverwritten(ordinal uint32) error {
 	return &OverwrittenError{Segment: c.buffer.name, Entries: lost}
 }
 
-// overwrittenAtEnd counts what was overwritten behind the last entry that the reader has seen, where the writer has ended.
+// overwrittenAtEnd counts what was overwritten behind the last entry that the reader has seen, where the writer has
+// ended.
 func (c *readerCore) overwrittenAtEnd() error {
 	if c.lossy && c.synced && c.jumped && c.ordinal != uint32(c.buffer.entered.Load()) {
 		return c.countOverwritten(uint32(c.buffer.entered.Load()))

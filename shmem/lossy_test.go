@@ -81,7 +81,8 @@ func TestMayLoseAgreesWithCounting(t *testing.T) {
 		if err := loser.overwrittenAtEnd(); err != nil {
 			overwritten = loser.overwritten
 		}
-		if seen+overwritten != put || w.buffer.overwritten.Load() != overwritten || loser.words.overwritten.Load() != overwritten {
+		if seen+overwritten != put || w.buffer.overwritten.Load() != overwritten ||
+			loser.words.overwritten.Load() != overwritten {
 			t.Fatalf("%d put, %d seen, %d missed; the writer counts %d", put, seen, overwritten, w.buffer.overwritten.Load())
 		}
 		if w.buffer.detachReader(5); w.buffer.lost.Load() != 0 {

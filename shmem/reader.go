@@ -25,7 +25,8 @@ type Reader struct {
 }
 
 // OpenReader attaches to the buffer dir/name. A reader of a broadcast buffer begins with the
-// oldest entry that is still there. The errors are those of Open, or errNoReader, errHost, errLossySharing, *corruptError.
+// oldest entry that is still there. The errors are those of Open, or errNoReader, errHost, errLossySharing,
+// *corruptError.
 //
 // Source: LHCb-EB §III.B: "request the next element … acknowledge the read as completed".
 func OpenReader(name string, opts ...Option) (*Reader, error) {

@@ -158,7 +158,8 @@ func (w *Writer) drain(ctx context.Context) error {
 func (w *Writer) AwaitReader(ctx context.Context) error {
 	err := w.ready(ctx)
 	if err == nil {
-		err = w.core.buffer.space.Await(ctx, 0, func() (bool, error) { return w.core.hadReader(), nil }, func() error { return nil })
+		err = w.core.buffer.space.Await(ctx, 0, func() (bool, error) { return w.core.hadReader(), nil },
+			func() error { return nil })
 	}
 	return w.fail("wait for a reader of", err)
 }

@@ -192,8 +192,8 @@ func (w *writerCore) hadReader() bool {
 	return false
 }
 
-// firstHeaderFrom is the position of the first header from need on, or limit if that comes first. Headers stand in shared memory:
-// they are checked, and lead nowhere but to another limit.
+// firstHeaderFrom is the position of the first header from need on, or limit if that comes first. Headers stand in
+// shared memory: they are checked, and lead nowhere but to another limit.
 func (w *writerCore) firstHeaderFrom(need, limit uint64) (uint64, error) {
 	at := w.floor
 	for at < need && at < limit {

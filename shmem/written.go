@@ -2,11 +2,11 @@ package shmem
 
 import "ringlet/internal/invariants"
 
-// Bytes by segment are counted only while somebody asks for them: else AddWritten is a load. A window counts what is put
-// into it, and Revoke adds that to its segment.
+// Bytes by segment are counted only while somebody asks for them: else AddWritten is a load. A window counts what is
+// put into it, and Revoke adds that to its segment.
 
-// AddWritten notes that n bytes were put into a window. The goroutine that has pinned it calls it before Release; where a
-// peer's process stored the bytes, the owner calls it when it is told.
+// AddWritten notes that n bytes were put into a window. The goroutine that has pinned it calls it before Release; where
+// a peer's process stored the bytes, the owner calls it when it is told.
 func (t *Table) AddWritten(r Ref, n uint32) {
 	if t.counting.Load() == 0 {
 		return

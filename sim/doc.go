@@ -1,7 +1,7 @@
 // Package sim is a discrete-event engine: it plays a model of a cluster forward in integer time, one event after the
 // other, and gives the same bytes for the same seed. What models are made of (buses, processors, ports of switches,
-// crossbars) stands in sim/component, SCI rings and tori in sim/sci, the farm of L1-farm in sim/level1, that of TagNet-farm
-// in sim/tagfarm.
+// crossbars) stands in sim/component, SCI rings and tori in sim/sci, the farm of L1-farm in sim/level1, that of
+// TagNet-farm in sim/tagfarm.
 //
 // It stands for the simulations of TagNet-farm §V and for the clusters that one
 // does not have yet (LHCb-EB at 320 nodes).
@@ -35,8 +35,8 @@
 //
 //  1. [New] with a seed; one [Sim.Stream] of random numbers for each component, by name. Streams are independent: a
 //     component more does not change what the others draw.
-//  2. Make the components and connect them. First events by [Sim.ScheduleAt] or [Sim.ScheduleAfter]; both return an [ID] for
-//     [Sim.Cancel].
+//  2. Make the components and connect them. First events by [Sim.ScheduleAt] or [Sim.ScheduleAfter]; both return an
+//     [ID] for [Sim.Cancel].
 //  3. Optionally [Sim.Watch] levels that a report shows over time, and hand components a [Trace].
 //  4. [Sim.Run] until the time, the number of events, the end of all events, [Sim.Stop] or the end of the context. It
 //     says which, and may be called again to go on.

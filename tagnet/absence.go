@@ -1,11 +1,11 @@
 package tagnet
 
 // An Absence is one change of who among the readout units takes part: one has gone, or is back. Who goes by them knows,
-// of each FirstMEP, which parts to expect:
+// of each MEP, which parts to expect:
 //
 //   - once a unit is gone, whatever has not come from it will not come: for the MEPs under way, and for all later ones
 //     up to the first that a return names;
-//   - once it is back it has every FirstMEP from that one on, and none before it, whatever attempt.
+//   - once it is back it has every MEP from that one on, and none before it, whatever attempt.
 //
 // Cycles before Cycle were issued under what held before. Readout units that keep phases end them first, as they can,
 // and have new phases from Cycle on.
@@ -105,8 +105,8 @@ func (c *Core) recordAbsence(ru int, rejoined bool) {
 	})
 }
 
-// includeRU takes an excluded readout unit in again, which has every FirstMEP from the next new one on, and tells what it
-// holds of them by Update. No new FirstMEP is issued before every builder unit that is not excluded has said by know that it
+// includeRU takes an excluded readout unit in again, which has every MEP from the next new one on, and tells what it
+// holds of them by Update. No new MEP is issued before every builder unit that is not excluded has said by know that it
 // goes by the return: it would else take the unit's parts for missing. It is refused with NotNow when drained, and
 // where the unit's input had ended. Including it twice does nothing.
 func (c *Core) includeRU(ru int) error {
@@ -157,8 +157,8 @@ func (c *Core) ackAbsences(bu int, count uint64) error {
 	return nil
 }
 
-// absencesUnacked tells that a builder unit may not go by the last return of a readout unit yet. One that was excluded then may
-// be included later, and not know.
+// absencesUnacked tells that a builder unit may not go by the last return of a readout unit yet. One that was excluded
+// then may be included later, and not know.
 func (c *Core) absencesUnacked() bool {
 	if c.absencesToAck == 0 {
 		return false

@@ -24,8 +24,8 @@ func TestAbsenceWords(t *testing.T) {
 	}
 }
 
-// TestAbsenceReported holds that readout and builder units are told who has gone, the builder unit once, and that it says
-// so.
+// TestAbsenceReported holds that readout and builder units are told who has gone, the builder unit once, and that it
+// says so.
 func TestAbsenceReported(t *testing.T) {
 	sys := serve(t, small(3, 1))
 	rus := []*RUClient{sys.ru(t, "ru0"), sys.ru(t, "ru1"), sys.ru(t, "ru2")}

@@ -94,7 +94,8 @@ func (g *authorizer) authorizeControl(ctx context.Context, sc *tagnetv1.Scope) (
 }
 
 // authorizeReader lets in whoever may read: the control whose term it is, and the nodes of the view.
-func (g *authorizer) authorizeReader(ctx context.Context, sc *tagnetv1.Scope, member func(name string) bool) (superseded <-chan struct{},
+func (g *authorizer) authorizeReader(ctx context.Context, sc *tagnetv1.Scope,
+	member func(name string) bool) (superseded <-chan struct{},
 	err error) {
 	if g.identify == nil {
 		return g.authorizeControl(ctx, sc)

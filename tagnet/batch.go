@@ -6,14 +6,14 @@ const (
 	MaxSlots = 1 << 24
 	// MaxAttempt is the largest attempt number: it has 8 bits.
 	MaxAttempt = 1<<8 - 1
-	// NoMEP stands in an empty place instead of a FirstMEP number. It equals the end-of-run event id, so no FirstMEP has it.
+	// NoMEP stands in an empty place instead of a MEP number. It equals the end-of-run event id, so no MEP has it.
 	NoMEP uint64 = 1<<64 - 1
 
 	slotMask     = MaxSlots - 1
 	attemptShift = 24
 )
 
-// A Token sends one FirstMEP to one slot of one builder unit (architecture, "The way of an event").
+// A Token sends one MEP to one slot of one builder unit (architecture, "The way of an event").
 type Token struct {
 	MEP     uint64
 	Slot    uint32 // of the builder unit

@@ -5,7 +5,7 @@ package tagnet
 //
 //  1. draw    puts together the next cycle on paper: choose after choose until it says no, or a unit would stand twice.
 //     1.1 choose      takes the partition whose turn it is, passing over those that can take nothing, but never the one
-//     that had the last FirstMEP while another is active
+//     that had the last MEP while another is active
 //     1.2 pickInTurnSet takes the group and in it the builder unit, by turns, by ratio or by demand
 //  2. Core    compares with the MEPs there are (plan) and decides how many of the cycle go: all, the first n, or none.
 //  3. settle  makes that many of the choices true: positions move on, what was passed over is counted.
@@ -22,9 +22,10 @@ type chooser struct {
 	ratio                         []int
 	turnSetOf                     []uint16
 	turnSets                      int
-	turns                         [][]uint16 // of each partition: groups; builder units by ratio. In the order in which their turns come
-	members                       [][]uint16 // of each group
-	groupOf                       []uint16   // as in groups.groupOf; without groups each builder unit is one
+	// of each partition: groups; builder units by ratio. In the order in which their turns come
+	turns   [][]uint16
+	members [][]uint16 // of each group
+	groupOf []uint16   // as in groups.groupOf; without groups each builder unit is one
 
 	bus    []buState
 	groups *groups
@@ -120,8 +121,8 @@ func newChooser(cfg *Config, bus []buState, g *groups) *chooser {
 	return c
 }
 
-// rebuildTurns lays out the turns by ratio among those that are not excluded. Other turns pass over the excluded, so that
-// the others keep their places in the round.
+// rebuildTurns lays out the turns by ratio among those that are not excluded. Other turns pass over the excluded, so
+// that the others keep their places in the round.
 func (c *chooser) rebuildTurns() {
 	if c.turnOrder != ByRatio {
 		return
@@ -138,8 +139,8 @@ func (c *chooser) rebuildTurns() {
 	}
 }
 
-// drawCycle chooses the next cycle, in which each builder unit stands at most once. It returns how many there are, and why
-// not more.
+// drawCycle chooses the next cycle, in which each builder unit stands at most once. It returns how many there are, and
+// why not more.
 func (c *chooser) drawCycle() (int, verdict) {
 	copy(c.savedTurns, c.nextTurn)
 	c.picks, c.passes = c.picks[:0], c.passes[:0]
@@ -181,7 +182,7 @@ func (c *chooser) advanceTurns(p *pick) {
 	c.nextTurn[0], c.nextTurn[1+int(p.turnSet)], c.nextTurn[1+c.turnSets+int(p.group)] = p.nextTurn[0], p.nextTurn[1], p.nextTurn[2]
 }
 
-// choose finds the builder unit for one more FirstMEP of the draw. The turns end with the partition that had the last FirstMEP:
+// choose finds the builder unit for one more MEP of the draw. The turns end with the partition that had the last MEP:
 // it has the next one only where no other has an active builder unit. Whoever passes over a column looks for a
 // destination in another one, and is granted it "only if it resides in a different column than the last one that was
 // used" (TagNet-farm §III.B.2, figure III-6).

@@ -61,8 +61,8 @@ type clientSession struct {
 	err error      // why it ended; io.EOF: drained
 }
 
-// streamHandler is what a kind of unit does with a stream. Its methods are called by the goroutine that has the stage's name
-// above.
+// streamHandler is what a kind of unit does with a stream. Its methods are called by the goroutine that has the stage's
+// name above.
 type streamHandler interface {
 	// open makes a stream and says who attaches, and what it has had. What was not acknowledged is to be sent again.
 	open(ctx context.Context, scope *tagnetv1.Scope, opts ...grpc.CallOption) error
@@ -190,8 +190,8 @@ func (c *clientSession) awaitAnswer(ctx context.Context) error {
 	}
 }
 
-// runStreams takes one stream after the other until the conversation is over, and returns why. One that broke before the
-// server had ever answered is not resumed: whoever attaches is told.
+// runStreams takes one stream after the other until the conversation is over, and returns why. One that broke before
+// the server had ever answered is not resumed: whoever attaches is told.
 func (c *clientSession) runStreams(ctx context.Context, scope Scope, s streamHandler) error {
 	wire := scope.message()
 	wire.Conversation = c.number
@@ -238,7 +238,8 @@ func resumable(err error) bool {
 
 // runStream takes one stream to its end, and tells whether the server has answered on it. A stream that resumes the
 // conversation may take so long to be answered; 0 is the first one.
-func (c *clientSession) runStream(ctx context.Context, scope *tagnetv1.Scope, s streamHandler, within time.Duration) (answered bool,
+func (c *clientSession) runStream(ctx context.Context, scope *tagnetv1.Scope, s streamHandler,
+	within time.Duration) (answered bool,
 	err error) {
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()
@@ -291,8 +292,8 @@ func (c *clientSession) sendAll(ctx context.Context, s streamHandler, first <-ch
 	}
 }
 
-// streamEndError is what Recv said at the end of a stream. The stream may end in peace only after the view was drained, and
-// once that was said it does not matter how it ends.
+// streamEndError is what Recv said at the end of a stream. The stream may end in peace only after the view was drained,
+// and once that was said it does not matter how it ends.
 func (c *clientSession) streamEndError(err error, drained bool) error {
 	switch {
 	case drained:

@@ -79,12 +79,12 @@ func newBUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope
 	return c, nil
 }
 
-// Draining is closed when the scheduler has said that it issues no FirstMEP that was not issued before: the run ends.
+// Draining is closed when the scheduler has said that it issues no MEP that was not issued before: the run ends.
 func (c *BUClient) Draining() <-chan struct{} { return c.draining }
 
-// SendFeedback returns slots. Entries wait in order until the stream takes them, and go together then; it does not block.
-// A slot can wait only once, so it fails if more entries wait than there are slots. Other errors are the cause of the
-// conversation's end, as in RUClient.Next. An entry is kept until the scheduler has acknowledged it.
+// SendFeedback returns slots. Entries wait in order until the stream takes them, and go together then; it does not
+// block. A slot can wait only once, so it fails if more entries wait than there are slots. Other errors are the cause
+// of the conversation's end, as in RUClient.Next. An entry is kept until the scheduler has acknowledged it.
 func (c *BUClient) SendFeedback(entries ...Feedback) error {
 	err := c.QueueFeedback(entries...)
 	if err == nil {
@@ -257,8 +257,8 @@ func elementAt[T any](list []T, i int) T {
 	return list[i]
 }
 
-// listsMatch tells that the lists of a message have as many elements as there are entries, or one where one may stand for
-// all.
+// listsMatch tells that the lists of a message have as many elements as there are entries, or one where one may stand
+// for all.
 func listsMatch(m *tagnetv1.FeedbackBatch) bool {
 	n := len(m.Meps)
 	one := func(k int) bool { return k == n || k == 1 && n > 0 }

@@ -16,7 +16,7 @@ import (
 // state.
 type Tokens struct {
 	Batch
-	Released uint64   // every FirstMEP below has its final outcome, but those in HeldUp: its MFPs may be freed
+	Released uint64   // every MEP below has its final outcome, but those in HeldUp: its MFPs may be freed
 	HeldUp   []uint64 // in order, to be read only: batches share it
 	State    State
 
@@ -24,7 +24,7 @@ type Tokens struct {
 	Withdrawn []Withdrawal // builder units that were excluded; they concern cycles of this batch, too
 
 	Cuts     []Cut     // which events further MEPs have, where the data are live
-	CutsOver bool      // and no FirstMEP comes behind those told so far
+	CutsOver bool      // and no MEP comes behind those told so far
 	Absences []Absence // readout units that have gone or come back, likewise
 }
 
@@ -65,9 +65,9 @@ type RUClient struct {
 // flight.
 const batchesAhead = 64
 
-// DialRU connects to the scheduler and attaches as a readout unit. onUnitGone is told of every builder unit that is lost
-// for good, and of every readout unit that is excluded, on the receiving goroutine and before Next tells; nil: nobody
-// wants to know so early. Credentials are among
+// DialRU connects to the scheduler and attaches as a readout unit. onUnitGone is told of every builder unit that is
+// lost for good, and of every readout unit that is excluded, on the receiving goroutine and before Next tells; nil:
+// nobody wants to know so early. Credentials are among
 // opts. ctx bounds the attaching, not the stream. The error is a *RemoteError if the scheduler refuses, a *GoneError if
 // it does not answer.
 func DialRU(ctx context.Context, target string, scope Scope, onUnitGone func(role Role, unit int),
@@ -85,15 +85,17 @@ func DialRU(ctx context.Context, target string, scope Scope, onUnitGone func(rol
 func newRUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope,
 	onUnitGone func(role Role, unit int),
 ) (*RUClient, error) {
-	c := &RUClient{service: tagnetv1.NewTagNetClient(conn), onUnitGone: onUnitGone, batches: make(chan Tokens, batchesAhead)}
+	c := &RUClient{service: tagnetv1.NewTagNetClient(conn), onUnitGone: onUnitGone,
+		batches: make(chan Tokens, batchesAhead)}
 	if err := c.attach(ctx, scope, c); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// RejoinPoint is the return with which the unit takes part again: it has every FirstMEP from that of the return on, the first cycle
-// that comes is that of the return, and Update counts events from there on. Zero: it takes part from the beginning.
+// RejoinPoint is the return with which the unit takes part again: it has every MEP from that of the return on, the
+// first cycle that comes is that of the return, and Update counts events from there on. Zero: it takes part from the
+// beginning.
 func (c *RUClient) RejoinPoint() Absence { return c.rejoin }
 
 // Update tells what the unit holds. Updates are sent as fast as the stream takes them; one that has not been sent is
@@ -107,7 +109,7 @@ func (c *RUClient) Update(u Update) error {
 	return c.Err()
 }
 
-// Reach tells how far live data go; otherwise it is as Update.
+// ReportReach tells how far live data go; otherwise it is as Update.
 func (c *RUClient) ReportReach(r Reach) error {
 	c.latest.mu.Lock()
 	c.latest.reach = &r
@@ -126,8 +128,8 @@ func (c *RUClient) ReturnTag(t *Tag) error {
 	return c.Err()
 }
 
-// Settle says that nothing of an exclusion is under way here any more; it is known by its place among all that
-// Tokens.Withdrawn told, from 0. Each is said once. It does not block. The error is that of Update.
+// ConfirmExclusion says that nothing of an exclusion is under way here any more; it is known by its place among all
+// that Tokens.Withdrawn told, from 0. Each is said once. It does not block. The error is that of Update.
 func (c *RUClient) ConfirmExclusion(exclusion uint64) error {
 	c.latest.mu.Lock()
 	c.latest.confirmedExclusions.push(exclusion)
@@ -190,8 +192,8 @@ func (c *RUClient) finish() { close(c.batches) }
 
 func (c *RUClient) send() error { return c.stream.Send(c.updateMessage()) }
 
-// updateMessage is what there is to say now. gRPC may look at it after Send has returned, so each is its own, and so are
-// its lists.
+// updateMessage is what there is to say now. gRPC may look at it after Send has returned, so each is its own, and so
+// are its lists.
 func (c *RUClient) updateMessage() *tagnetv1.RUUpdate {
 	l := &c.latest
 	l.mu.Lock()
@@ -311,7 +313,8 @@ func tokensOf(m *tagnetv1.TokenBatch) Tokens {
 	return t
 }
 
-// expandConsecutive gives the MEPs of n places from those of the first cycle: each is one cycle's worth behind the one before it.
+// expandConsecutive gives the MEPs of n places from those of the first cycle: each is one cycle's worth behind the one
+// before it.
 func expandConsecutive(first []uint64, n int) []uint64 {
 	all := make([]uint64, n)
 	width := copy(all, first)
@@ -321,7 +324,7 @@ func expandConsecutive(first []uint64, n int) []uint64 {
 	return all
 }
 
-// ascending tells that each FirstMEP is larger than the one before it, and all are below a limit.
+// ascending tells that each MEP is larger than the one before it, and all are below a limit.
 func ascending(meps []uint64, below uint64) bool {
 	for i, mep := range meps {
 		if mep >= below || i > 0 && mep <= meps[i-1] {

@@ -36,14 +36,14 @@ type Config struct {
 	BUs []string // names of the builder units in the order of the view, 1 to 65535, all different
 
 	Slots   int // slots of each builder unit, 1 to MaxSlots
-	Packing int // events in a FirstMEP, 1 to 65535; the last FirstMEP may have fewer
+	Packing int // events in a MEP, 1 to 65535; the last MEP may have fewer
 
 	// LookAhead is the largest number of cycles that are issued and not complete; under Skip, but for those of which only
 	// builder units left behind have MEPs. Zero means Slots under Wait, where more could not be used, and Slots +
 	// ⌈Slots/2⌉ under Skip: one busy builder unit holds Slots cycles open, and the rest keeps the others going in cycles
 	// that are full but for it.
 	LookAhead int
-	// Window is the largest number of MEPs between the released watermark and the next FirstMEP to be issued: the lines of the
+	// Window is the largest number of MEPs between the released watermark and the next MEP to be issued: the lines of the
 	// ledger. Zero means 4 × BUs × Slots, at least 1024. It is rounded up to a power of two; under Skip it has room for
 	// what can be in flight and a cycle more at least. Under either policy the watermark passes over MEPs that are held up
 	// before the window is used up, so that only one of no more MEPs than a cycle has places, which can be had under Wait
@@ -55,28 +55,28 @@ type Config struct {
 	Rules Rules
 	// Loose is for readout units that do not walk through cycles in phases: a cycle need not be full and waits for nobody
 	// but the one whose turn it is. It only keeps account, and LookAhead then bounds MEPs: there are at most LookAhead ×
-	// BUs under way. Within a cycle the builder units were chosen in the order of the FirstMEP numbers, but for MEPs that are
+	// BUs under way. Within a cycle the builder units were chosen in the order of the MEP numbers, but for MEPs that are
 	// issued again.
 	Loose bool
-	// MaxAttempts is how often a FirstMEP is issued before it is given up as abandoned, at most MaxAttempt. Zero means 8.
+	// MaxAttempts is how often a MEP is issued before it is given up as abandoned, at most MaxAttempt. Zero means 8.
 	MaxAttempts int
 
-	// TagRing: the right to send passes from readout unit to readout unit as tags (see ring). There are then at most MaxTagRing
-	// units.
+	// TagRing: the right to send passes from readout unit to readout unit as tags (see ring). There are then at most
+	// MaxTagRing units.
 	TagRing bool
 	// Bypass lets a busy readout unit pass a tag on unserved; it then comes round again, at most MaxLoops times.
 	Bypass bool
 
-	// Live: readout units tell how far their data go, and the scheduler decides which events a FirstMEP has: at most Packing.
+	// Live: readout units tell how far their data go, and the scheduler decides which events a MEP has: at most Packing.
 	Live bool
 	// Events is where a Live run ends; zero means no end is given.
 	Events uint64
-	// CompleteOnly: of live data only those events are cut that every readout unit has whole. One that lacks a fragment is asked
-	// for a single event, so that it ends its input there, and what is before it is built.
+	// CompleteOnly: of live data only those events are cut that every readout unit has whole. One that lacks a fragment is
+	// asked for a single event, so that it ends its input there, and what is before it is built.
 	CompleteOnly bool
 
-	First uint64 // number of the first FirstMEP
-	End   uint64 // number of the first FirstMEP that is not to be issued; zero means no end is given
+	First uint64 // number of the first MEP
+	End   uint64 // number of the first MEP that is not to be issued; zero means no end is given
 }
 
 // maxLooseCycles bounds the memory for cycles of one token each: the Server's log keeps every place of twice as many.
@@ -92,9 +92,9 @@ func (c *Config) maxCyclesInFlight() int {
 	return min(c.Window, max(c.LookAhead, min(c.LookAhead*len(c.BUs), maxLooseCycles)))
 }
 
-// creditPerBU is how many MEPs a builder unit can have at a time. Under Wait nobody gets further ahead than the look-ahead;
-// under Skip a builder unit that has stopped must not have more either, or its MEPs would take the readout units'
-// memory from the others'.
+// creditPerBU is how many MEPs a builder unit can have at a time. Under Wait nobody gets further ahead than the
+// look-ahead; under Skip a builder unit that has stopped must not have more either, or its MEPs would take the readout
+// units' memory from the others'.
 func (c *Config) creditPerBU() int {
 	if c.Policy == Skip {
 		return min(c.Slots, c.LookAhead)
@@ -127,7 +127,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Window = min(maxWindow, max(c.Window, (c.LookAhead+1)*len(c.BUs)))
 	}
 	c.Window = 1 << bits.Len(uint(c.Window-1))
-	c.LookAhead = min(c.LookAhead, c.Window) // each open cycle holds at least one FirstMEP of the window
+	c.LookAhead = min(c.LookAhead, c.Window) // each open cycle holds at least one MEP of the window
 	if c.MaxAttempts == 0 {
 		c.MaxAttempts = 8
 	}

@@ -27,17 +27,17 @@ type Core struct {
 
 	started, paused, draining bool
 
-	read     uint64 // every FirstMEP below is held by all included RUs
+	read     uint64 // every MEP below is held by all included RUs
 	ended    bool   // no included RU will go beyond read
-	limit    uint64 // first FirstMEP not to be issued, whatever is read
-	next     uint64 // next FirstMEP never issued before
-	released uint64 // every FirstMEP below has its outcome, but those held up
-	shortMEP uint64 // the FirstMEP with fewer events than Packing; NoMEP while none is known
-	shortBy  uint32 // events the short FirstMEP lacks
+	limit    uint64 // first MEP not to be issued, whatever is read
+	next     uint64 // next MEP never issued before
+	released uint64 // every MEP below has its outcome, but those held up
+	shortMEP uint64 // the MEP with fewer events than Packing; NoMEP while none is known
+	shortBy  uint32 // events the short MEP lacks
 
-	cuts *cutter // nil where every FirstMEP but the last has Packing events
+	cuts *cutter // nil where every MEP but the last has Packing events
 
-	records []record // of FirstMEP k at k & mask, for k in [released, next)
+	records []record // of MEP k at k & mask, for k in [released, next)
 	reissue queue    // MEPs to be issued again
 	heldUp  heldUp   // MEPs below released that have no outcome
 
@@ -48,13 +48,13 @@ type Core struct {
 	openTokens []uint32
 	freeCycles []uint32 // indices into open
 	nextCycle  uint64
-	cursor     int // place that the next FirstMEP is offered first: round robin (TagNet-farm §III.B.2)
+	cursor     int // place that the next MEP is offered first: round robin (TagNet-farm §III.B.2)
 
 	tagRing       *tagRing // nil without a ring
 	withdrawn     []Withdrawal
 	confirmed     [][]bool // by exclusion and readout unit: nothing of it is under way there
 	absences      []Absence
-	absencesToAck int // absences that every builder unit must go by before a new FirstMEP is issued; 0: there is no such
+	absencesToAck int // absences that every builder unit must go by before a new MEP is issued; 0: there is no such
 
 	rus         []ruState
 	bus         []buState
@@ -67,7 +67,7 @@ type Core struct {
 	depths   struct{ ready, cycles, window, reissue depth }
 }
 
-// record is the ledger's line for one FirstMEP.
+// record is the ledger's line for one MEP.
 type record struct {
 	slot    uint32
 	cycle   uint32 // index into open, or noCycle
@@ -216,7 +216,7 @@ func (c *Core) Resume() error {
 	return nil
 }
 
-// Drain issues no FirstMEP from end on that has not been issued already; 0 means none at all any more. MEPs of an excluded
+// Drain issues no MEP from end on that has not been issued already; 0 means none at all any more. MEPs of an excluded
 // builder unit are still issued again. A pause ends, for a stop must always finish.
 //
 // Live data that were taken are not thrown away: with 0 the state tells the readout units to take no more, what they
@@ -229,7 +229,7 @@ func (c *Core) Drain(end uint64) {
 	c.limit = min(c.limit, max(end, c.next))
 }
 
-// abandon gives every FirstMEP without outcome the outcome Abandoned and finishes. It returns how many they were. For the
+// abandon gives every MEP without outcome the outcome Abandoned and finishes. It returns how many they were. For the
 // end of a run that cannot be drained: readout units may free everything, and later feedback is refused as
 // AlreadyFinal.
 func (c *Core) abandon() int {
@@ -266,7 +266,7 @@ func (c *Core) State() State {
 	return Running
 }
 
-// Released is the watermark below which every FirstMEP has its final outcome, but those in HeldUp. It never goes back.
+// Released is the watermark below which every MEP has its final outcome, but those in HeldUp. It never goes back.
 func (c *Core) Released() uint64 { return c.released }
 
 // InFlight is the number of issued MEPs without an outcome, those that wait to be issued again included.
@@ -281,9 +281,9 @@ func (c *Core) firstCycleIncomplete() bool {
 	return c.started && !c.cfg.Loose && c.nextCycle == 0 && !c.inputComplete() && n > 0 && n < uint64(c.active)
 }
 
-// worthBatching tells that so much is in flight that it pays to wait for more outcomes before issuing again: what is issued
-// at a time goes to every readout unit in a message, whose cost does not depend on what is in it. Since much is in
-// flight, more outcomes will come. Only a view with room for many small MEPs is ever crowded.
+// worthBatching tells that so much is in flight that it pays to wait for more outcomes before issuing again: what is
+// issued at a time goes to every readout unit in a message, whose cost does not depend on what is in it. Since much is
+// in flight, more outcomes will come. Only a view with room for many small MEPs is ever crowded.
 func (c *Core) worthBatching() bool {
 	capacity, used := c.maxInFlight(), c.tokensInFlight()
 	if c.behindCount > 0 { // nobody waits for what they have
@@ -303,8 +303,8 @@ func (c *Core) tokensInFlight() int { return c.InFlight() - c.reissue.len() }
 // maxInFlight is how many MEPs can be in flight.
 func (c *Core) maxInFlight() int { return min(c.cfg.LookAhead*c.places, c.cfg.Slots*c.active) }
 
-// batchStep is the share of room that is worth a message: an eighth leaves the units seven to work on meanwhile. Below 256
-// tokens messages are few anyway, and latency counts: 0.
+// batchStep is the share of room that is worth a message: an eighth leaves the units seven to work on meanwhile. Below
+// 256 tokens messages are few anyway, and latency counts: 0.
 func batchStep(capacity int) int {
 	if capacity < 256 {
 		return 0
@@ -320,7 +320,7 @@ func (c *Core) newMEPs() uint64 {
 	return 0
 }
 
-// inputComplete tells that no FirstMEP will ever come beyond those that fresh counts now.
+// inputComplete tells that no MEP will ever come beyond those that fresh counts now.
 func (c *Core) inputComplete() bool { return c.ended || c.read >= c.limit }
 
 func (c *Core) drained() bool {
@@ -328,7 +328,7 @@ func (c *Core) drained() bool {
 		(c.tagRing == nil || c.tagRing.empty())
 }
 
-// eventCount of FirstMEP k, as the readout units told them. They have told before k could be issued.
+// eventCount of MEP k, as the readout units told them. They have told before k could be issued.
 func (c *Core) eventCount(k uint64) uint64 {
 	if c.cuts != nil {
 		return uint64(c.cuts.cutOf(k, c.released).Events)

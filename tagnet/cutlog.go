@@ -18,8 +18,8 @@ type cutLog struct {
 	live  bool // there are cuts at all
 }
 
-// update adds the cuts that are new, and forgets those of MEPs that every readout unit has had. It tells whether there is
-// anything to tell.
+// update adds the cuts that are new, and forgets those of MEPs that every readout unit has had. It tells whether there
+// is anything to tell.
 func (l *cutLog) update(c *cutter, released uint64) bool {
 	if c == nil {
 		return false

@@ -1,7 +1,7 @@
 package tagnet
 
 // Where data are live nobody knows beforehand how many events come in which time. So the scheduler decides which events
-// a FirstMEP has, for all readout units alike: it cuts the stream of events when a FirstMEP would be full, when what is there has
+// a MEP has, for all readout units alike: it cuts the stream of events when a MEP would be full, when what is there has
 // waited long enough for that, or when a readout unit has waited long enough for the others.
 
 // noEvent is no number of an event.
@@ -12,12 +12,12 @@ const noEvent = NoMEP
 type Reach struct {
 	From    uint64 // first event that is not cut and of which there is any data here; To if there is none
 	To      uint64 // of every event below, each fragment is here or given up
-	Flush   uint64 // events below have waited long enough for a FirstMEP to be full
+	Flush   uint64 // events below have waited long enough for a MEP to be full
 	Overdue uint64 // events below have waited as long as any may: whoever lacks them gives them up
 	Over    bool   // nothing comes beyond To
 }
 
-// Cut is which events a FirstMEP has.
+// Cut is which events a MEP has.
 type Cut struct {
 	First  uint64 // number of the first event
 	Events uint32
@@ -29,7 +29,7 @@ func (c Cut) end() uint64 { return c.First + uint64(c.Events) }
 // cutter decides which events the MEPs have. It is a core: without network, clock and goroutines.
 //
 //	kept ─┬─ released ─────────── next ─┬─ released + window
-//	      └ of every FirstMEP from here on the cut is known
+//	      └ of every MEP from here on the cut is known
 type cutter struct {
 	packing      uint64
 	maxEvents    uint64 // events in all; 0: no limit
@@ -37,12 +37,12 @@ type cutter struct {
 	completeOnly bool // events are cut only when all have all of them
 
 	reach  []Reach // by readout unit
-	cuts   []Cut   // of FirstMEP k at k & mask
+	cuts   []Cut   // of MEP k at k & mask
 	sums   []uint64
 	heldUp map[uint64]Cut // MEPs that the watermark passed over
 
-	first          uint64 // FirstMEP
-	next           uint64 // FirstMEP to be cut next
+	first          uint64 // MEP
+	next           uint64 // MEP to be cut next
 	end            uint64 // of the last cut
 	sum            uint64 // events in all cuts
 	skippedNumbers uint64 // numbers of events between cuts
@@ -132,8 +132,8 @@ func (c *cutter) nextCut(ending, idle bool, excluded func(ru int) bool) (cut Cut
 	return Cut{v.first, uint32(end - v.first)}, false
 }
 
-// endOfCut is the end of the next cut; the first event, if there is none. Where events must be whole, a unit that holds the
-// others up is asked for a single one: it has it by now, or says what it lacks. What is asked for is awaited.
+// endOfCut is the end of the next cut; the first event, if there is none. Where events must be whole, a unit that holds
+// the others up is asked for a single one: it has it by now, or says what it lacks. What is asked for is awaited.
 func (c *cutter) endOfCut(v *combinedReach, mayRequest bool) uint64 {
 	low := v.low
 	if c.completeOnly {
@@ -153,7 +153,7 @@ func (c *cutter) endOfCut(v *combinedReach, mayRequest bool) uint64 {
 	return v.first
 }
 
-// cutOf is the cut of a FirstMEP that was issued.
+// cutOf is the cut of a MEP that was issued.
 func (c *cutter) cutOf(mep, released uint64) Cut {
 	if mep < released {
 		return c.heldUp[mep]
@@ -161,7 +161,7 @@ func (c *cutter) cutOf(mep, released uint64) Cut {
 	return c.cuts[mep&c.mask]
 }
 
-// dropCut forgets the cut of a FirstMEP that was held up.
+// dropCut forgets the cut of a MEP that was held up.
 func (c *Core) dropCut(mep uint64) {
 	if c.cuts != nil {
 		delete(c.cuts.heldUp, mep)

@@ -3,7 +3,7 @@
 // It stands for the traffic management of TagNet-farm §III.B (and §III.E and §VII.C): builders return free buffers by
 // feedback, the scheduler queues them and gives every event a destination before the senders need one, in an order in
 // which no two senders meet at one receiver. The tag generator of L1-farm §7.2.2 is its other parent: a token is a tag.
-// A FirstMEP takes the place of the event, and a cycle, in which each active builder unit stands at most once, the place of
+// A MEP takes the place of the event, and a cycle, in which each active builder unit stands at most once, the place of
 // the round over the torus columns.
 //
 // # The core
@@ -18,23 +18,23 @@
 //  5. is finished when State is Drained.
 //
 // Every input is checked against what was issued (as TagNet-farm §III.D has it); what does not match is refused with an
-// *inputError, counted by Reason, and changes nothing. Every issued FirstMEP gets exactly one outcome, whatever happens:
+// *inputError, counted by Reason, and changes nothing. Every issued MEP gets exactly one outcome, whatever happens:
 //
 //	Issued = Built + Incomplete + Discarded + Rejected + Abandoned + in flight
 //
 // # The rules
 //
-// Which builder unit a FirstMEP goes to is decided by Rules: groups that never have two running events, turns by round
+// Which builder unit a MEP goes to is decided by Rules: groups that never have two running events, turns by round
 // robin, by ratio or by demand, turn sets that alternate (Rules.TurnSets, TagNet-farm §III.B.2). The chooser keeps
 // them; with the plain rules a cursor does. A cycle is full, unless the view is Loose: then no phases depend on it, and
 // whatever can go goes at once.
 //
 // # The tag ring
 //
-// With Config.TagRing the right to send passes from readout unit to readout unit as tags (TagNet-farm §III.D), and tokens
-// only announce. After Issue the caller takes Launch and sends those tags to the first readout unit, sends Withdrawn to
-// all, and hands what the last one gives back to Return, which checks it against what was launched. The core is Drained
-// only when none is under way.
+// With Config.TagRing the right to send passes from readout unit to readout unit as tags (TagNet-farm §III.D), and
+// tokens only announce. After Issue the caller takes Launch and sends those tags to the first readout unit, sends
+// Withdrawn to all, and hands what the last one gives back to Return, which checks it against what was launched. The
+// core is Drained only when none is under way.
 //
 // # The service
 //
@@ -64,7 +64,7 @@
 //
 // # What it does not promise
 //
-// The ledger is the scheduler's: an excluded builder unit may have built a FirstMEP whose feedback did not arrive, and
+// The ledger is the scheduler's: an excluded builder unit may have built a MEP whose feedback did not arrive, and
 // another builds it again. Only the attempt in the ledger counts. A unit that was lost cannot attach again in the
 // same view, except for a builder unit that has been excluded and included. Order among the MEPs of one builder unit
 // is not promised after an exclusion. Nothing here knows of phases, sizes or transports: those are the readout units'

@@ -15,12 +15,12 @@ const (
 	Excluded                      // the unit is excluded
 	BadOutcome                    // the outcome is none that a builder unit may tell
 	SlotOutOfRange                // the builder unit has no such slot
-	NeverIssued                   // no token for this FirstMEP has been issued
-	AlreadyFinal                  // the FirstMEP has its outcome: a slot freed twice
+	NeverIssued                   // no token for this MEP has been issued
+	AlreadyFinal                  // the MEP has its outcome: a slot freed twice
 	WrongAttempt                  // the token issued last has another attempt number
 	WrongBuilder                  // the token went to another builder unit
 	WrongSlot                     // the token names another slot
-	WrongEvents                   // a built FirstMEP has another number of events than the readout units told
+	WrongEvents                   // a built MEP has another number of events than the readout units told
 	WatermarkBack                 // a readout unit's watermark went back
 	AfterEnd                      // a readout unit's watermark moved after its end
 	EventsMismatch                // events and watermark of a readout unit do not fit together, or not with another unit's
@@ -28,7 +28,7 @@ const (
 	NotNow                        // the operation makes no sense in this state
 	TagUnknown                    // a tag came round that was not sent, or from where no ring ends
 	TagTwice                      // a tag came round a second time
-	TagWrong                      // a tag has another FirstMEP, slot or attempt than was sent
+	TagWrong                      // a tag has another MEP, slot or attempt than was sent
 	TagLoop                       // a tag came round in another loop than it was sent in
 	TagServed                     // a tag's bit field lost or invented readout units
 	TagUnserved                   // a tag that may not be passed on came round without having been served by all
@@ -38,7 +38,8 @@ const (
 )
 
 func (r Reason) String() string {
-	return enumName(int(r), "unknown_unit", "excluded", "bad_outcome", "slot_out_of_range", "never_issued", "already_final",
+	return enumName(int(r), "unknown_unit", "excluded", "bad_outcome", "slot_out_of_range", "never_issued",
+		"already_final",
 		"wrong_attempt", "wrong_builder", "wrong_slot", "wrong_events", "watermark_back", "after_end", "events_mismatch",
 		"end_mismatch", "not_now", "tag_unknown", "tag_twice", "tag_wrong", "tag_loop", "tag_served", "tag_unserved",
 		"tag_order", "unsettled")

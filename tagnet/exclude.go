@@ -73,11 +73,12 @@ func (c *Core) recordWithdrawal(bu int) {
 // only grows: an exclusion is a decision of run control.
 func (c *Core) Withdrawn() []Withdrawal { return c.withdrawn }
 
-// ConfirmExclusion takes from readout unit ru that nothing of an exclusion, known by its place among Withdrawn, is under way
-// there any more.
+// ConfirmExclusion takes from readout unit ru that nothing of an exclusion, known by its place among Withdrawn, is
+// under way there any more.
 func (c *Core) ConfirmExclusion(ru int, exclusion uint64) error {
 	if exclusion >= uint64(len(c.confirmed)) || c.confirmed[exclusion][ru] {
-		return c.refuse(BadConfirmation, c.cfg.RUs[ru], "exclusion %d of %d is confirmed that is not open", exclusion, len(c.confirmed))
+		return c.refuse(BadConfirmation, c.cfg.RUs[ru], "exclusion %d of %d is confirmed that is not open", exclusion,
+			len(c.confirmed))
 	}
 	c.confirmed[exclusion][ru] = true
 	return nil

@@ -10,7 +10,7 @@ import (
 
 // TestEveryInterleaving walks through all orders in which 2 readout units can read 4 MEPs, 3 builder units with 2 slots
 // in 2 groups can build them, one of them can be lost and come back, and the scheduler can look: under each set of
-// rules no group ever has two running events, no slot two MEPs, every FirstMEP gets one outcome, and nothing is ever stuck.
+// rules no group ever has two running events, no slot two MEPs, every MEP gets one outcome, and nothing is ever stuck.
 func TestEveryInterleaving(t *testing.T) {
 	for _, loose := range []bool{false, true} {
 		for _, empty := range []Policy{Wait, Skip} {
@@ -163,7 +163,8 @@ func (e explorable) key() string {
 	for j := range e.bus {
 		free = append(free, e.bus[j].free.entries(), e.bus[j].excluded, e.bus[j].behind)
 	}
-	return fmt.Sprint(e.lost, e.rus, e.released, e.next, records, e.heldUp.meps, e.heldUp.records, e.reissue.entries(), free,
+	return fmt.Sprint(e.lost, e.rus, e.released, e.next, records, e.heldUp.meps, e.heldUp.records, e.reissue.entries(),
+		free,
 		e.chooser.nextTurn, len(e.freeCycles))
 }
 

@@ -1,8 +1,9 @@
 package tagnet
 
-// ApplyFeedback takes the outcome of a FirstMEP from builder unit bu and frees its slot. The entry is checked in full against the
-// token that was issued; one that does not match is refused with an *inputError and counted, and changes nothing. Only
-// WrongEvents is a report rather than a refusal: the slot is free and the outcome stands, but somebody counted wrongly.
+// ApplyFeedback takes the outcome of a MEP from builder unit bu and frees its slot. The entry is checked in full
+// against the token that was issued; one that does not match is refused with an *inputError and counted, and changes
+// nothing. Only WrongEvents is a report rather than a refusal: the slot is free and the outcome stands, but somebody
+// counted wrongly.
 func (c *Core) ApplyFeedback(bu int, f Feedback) error {
 	if bu < 0 || bu >= len(c.bus) {
 		return c.refuse(UnknownUnit, "scheduler", "feedback of builder unit %d of %d", bu, len(c.bus))
@@ -39,7 +40,7 @@ func (c *Core) ApplyFeedback(bu int, f Feedback) error {
 	return nil
 }
 
-// checkFeedback tells whether the feedback answers the token issued last for its FirstMEP, and if not, why not.
+// checkFeedback tells whether the feedback answers the token issued last for its MEP, and if not, why not.
 func (c *Core) checkFeedback(bu int, f Feedback, r *record) (Reason, bool) {
 	switch {
 	case c.bus[bu].excluded:
@@ -107,7 +108,7 @@ func (c *Core) releaseFromCycle(r *record) {
 	r.cycle = noCycle
 }
 
-// recordOutcome enters the one outcome of a FirstMEP into the ledger.
+// recordOutcome enters the one outcome of a MEP into the ledger.
 func (c *Core) recordOutcome(mep uint64, r *record, o Outcome) {
 	r.state = final
 	events := c.eventCount(mep)

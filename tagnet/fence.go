@@ -66,7 +66,8 @@ func orNobody(holder string) string {
 func (e *FencedError) Status() error {
 	st := status.New(codes.FailedPrecondition, e.Error())
 	info := &errdetails.ErrorInfo{Reason: reasonOf(RefusedTerm), Domain: refusalDomain, Metadata: map[string]string{
-		"got": strconv.FormatUint(e.Term.Number, 10), "got_holder": e.Term.Holder, "want": strconv.FormatUint(e.Current.Number,
+		"got": strconv.FormatUint(e.Term.Number,
+			10), "got_holder": e.Term.Holder, "want": strconv.FormatUint(e.Current.Number,
 			10),
 		"want_holder": e.Current.Holder, "since": e.Since.Format(time.RFC3339Nano),
 	}}

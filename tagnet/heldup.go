@@ -7,16 +7,16 @@ import (
 
 // What a builder unit that has stopped must not do to the others. Two things would make them wait for it:
 //
-//   - cycles in flight, under Skip: each FirstMEP that it has holds one open, and there are LookAhead of them. So it is left
+//   - cycles in flight, under Skip: each MEP that it has holds one open, and there are LookAhead of them. So it is left
 //     behind: its MEPs are taken out of their cycles;
-//   - the released watermark, which stops at its oldest FirstMEP, and with it the ledger and the readout units' memory. So
+//   - the released watermark, which stops at its oldest MEP, and with it the ledger and the readout units' memory. So
 //     the watermark passes over its MEPs, which are held up from then on: they are named beside the watermark. Under
-//     Wait that serves a builder unit which discards what it has no time for, and so goes on but for the FirstMEP that its
+//     Wait that serves a builder unit which discards what it has no time for, and so goes on but for the MEP that its
 //     sink is stuck with.
 //
 // Both are bounded: a builder unit has at most credits MEPs.
 
-// noCycle stands in the record of a FirstMEP that no cycle waits for.
+// noCycle stands in the record of a MEP that no cycle waits for.
 const noCycle = math.MaxUint32
 
 // heldUp are the MEPs that the watermark passed over, in order, with their lines of the ledger.
@@ -31,7 +31,7 @@ func (h *heldUp) add(mep uint64, r record) {
 	h.changes++
 }
 
-// find is the line of a FirstMEP, or nil.
+// find is the line of a MEP, or nil.
 func (h *heldUp) find(mep uint64) *record {
 	if i, ok := slices.BinarySearch(h.meps, mep); ok {
 		return &h.records[i]
@@ -39,7 +39,7 @@ func (h *heldUp) find(mep uint64) *record {
 	return nil
 }
 
-// drop forgets a FirstMEP that has its outcome.
+// drop forgets a MEP that has its outcome.
 func (h *heldUp) drop(mep uint64) {
 	if i, ok := slices.BinarySearch(h.meps, mep); ok {
 		h.meps, h.records = slices.Delete(h.meps, i, i+1), slices.Delete(h.records, i, i+1)
@@ -60,10 +60,10 @@ func (h *heldUp) prune() {
 // again.
 func (c *Core) HeldUp() []uint64 { return c.heldUp.meps }
 
-// finalRecord is the line of every FirstMEP that the ledger has none of any more.
+// finalRecord is the line of every MEP that the ledger has none of any more.
 var finalRecord = record{state: final}
 
-// recordOf is the ledger's line of a FirstMEP that was issued.
+// recordOf is the ledger's line of a MEP that was issued.
 func (c *Core) recordOf(mep uint64) *record {
 	if mep >= c.released {
 		return &c.records[mep&c.mask]
@@ -75,7 +75,7 @@ func (c *Core) recordOf(mep uint64) *record {
 	return &r
 }
 
-// forEachUnfinished calls f with every FirstMEP that has no outcome, in order. f may give it one.
+// forEachUnfinished calls f with every MEP that has no outcome, in order. f may give it one.
 func (c *Core) forEachUnfinished(f func(mep uint64, r *record)) {
 	for i, mep := range c.heldUp.meps {
 		f(mep, &c.heldUp.records[i])
@@ -88,8 +88,8 @@ func (c *Core) forEachUnfinished(f func(mep uint64, r *record)) {
 	}
 }
 
-// advanceReleased moves the watermark over every FirstMEP that has its outcome, and over others when all that is kept for them would
-// be more than can be in flight.
+// advanceReleased moves the watermark over every MEP that has its outcome, and over others when all that is kept for
+// them would be more than can be in flight.
 func (c *Core) advanceReleased() {
 	for c.released < c.next {
 		r := &c.records[c.released&c.mask]
@@ -107,10 +107,10 @@ func (c *Core) advanceReleased() {
 	}
 }
 
-// maxBeyondReleased is how far beyond the watermark MEPs are issued before it passes over those that hold it up. Readout units keep
-// what is between, and what is held up, so that together they are no more than can be in flight anyway; of small MEPs
-// they have room for twice that, and a reach beyond it would let them fill up behind a builder unit that has stopped.
-// In a window of a cycle or less nothing is passed over.
+// maxBeyondReleased is how far beyond the watermark MEPs are issued before it passes over those that hold it up.
+// Readout units keep what is between, and what is held up, so that together they are no more than can be in flight
+// anyway; of small MEPs they have room for twice that, and a reach beyond it would let them fill up behind a builder
+// unit that has stopped. In a window of a cycle or less nothing is passed over.
 func (c *Core) maxBeyondReleased() int {
 	if c.cfg.Window <= c.places {
 		return c.cfg.Window
@@ -172,10 +172,10 @@ func (c *Core) leaveBehind() bool {
 	return found
 }
 
-// behindThreshold is how many MEPs a builder unit has that holds the others up. Who stands in every cycle has all it can have by
-// then; where rules pass over builder units, it is whoever has most: one that has stopped may have a single FirstMEP, where
-// its group has no more. So a healthy one may be taken for it, and counted, until it has worked off half of what it can
-// have; cycles need not be full then.
+// behindThreshold is how many MEPs a builder unit has that holds the others up. Who stands in every cycle has all it
+// can have by then; where rules pass over builder units, it is whoever has most: one that has stopped may have a single
+// MEP, where its group has no more. So a healthy one may be taken for it, and counted, until it has worked off half of
+// what it can have; cycles need not be full then.
 func (c *Core) behindThreshold() uint64 {
 	if c.cfg.Rules.plain() && !c.cfg.Loose {
 		return uint64(c.cfg.creditPerBU())

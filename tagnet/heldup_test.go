@@ -95,7 +95,7 @@ func (m *model) answerAlive(t *rapid.T, stopped []bool) {
 
 // TestReachFitsReadoutUnits has readout units that keep, from the watermark on, twice what may be in flight, as they do
 // of small MEPs. However far the look-ahead goes, they do not fill up behind a builder unit that has stopped with all
-// it can have, or whose sink is stuck with a FirstMEP.
+// it can have, or whose sink is stuck with a MEP.
 func TestReachFitsReadoutUnits(t *testing.T) {
 	for _, tc := range []struct {
 		policy Policy

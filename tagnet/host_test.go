@@ -68,7 +68,7 @@ func twoByTwo() Config {
 
 var seventh = Scope{Run: 7, View: 3, Name: "control"}
 
-// refusal is why a call was refused, and its code.
+// refusedAs is why a call was refused, and its code.
 func refusedAs(t *testing.T, err error) (Refusal, codes.Code) {
 	t.Helper()
 	var remote *RemoteError

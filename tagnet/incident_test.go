@@ -136,7 +136,7 @@ func TestReadoutUnitLost(t *testing.T) {
 	}
 }
 
-// TestBuilderUnitLost gives the FirstMEP of a lost builder unit to another one, and does not let the lost one come back.
+// TestBuilderUnitLost gives the MEP of a lost builder unit to another one, and does not let the lost one come back.
 func TestBuilderUnitLost(t *testing.T) {
 	sys := serve(t, small(1, 2))
 	rus, bus := sys.attachAll(t)

@@ -4,14 +4,14 @@ package tagnet
 //
 // The rule, in order (design note 005):
 //
-//  1. A FirstMEP is issued once all included readout units hold it and only up to the limit; MEPs of an excluded builder
+//  1. A MEP is issued once all included readout units hold it and only up to the limit; MEPs of an excluded builder
 //     unit come before new ones.
 //  2. There are never more cycles in flight than LookAhead, and never more MEPs past the released watermark than
 //     Window, which the watermark sees to by passing over those that are held up, unless a cycle is all the window
 //     holds. Under Skip, builder units that have all they can have while another has nothing are left behind: what they
 //     have counts no more.
 //  3. Under Wait every active builder unit must have a free slot; under Skip one that has none is left out.
-//  4. The cycle must be full: a FirstMEP for every builder unit that takes part. A cycle with fewer is issued only when no
+//  4. The cycle must be full: a MEP for every builder unit that takes part. A cycle with fewer is issued only when no
 //     cycle is in flight, so that a low rate is served at once and a high rate in full cycles; or when no more MEPs
 //     will come.
 //
@@ -85,7 +85,8 @@ func (c *Core) plan() (targets, avail int, reason WaitReason) {
 	if c.cfg.Loose {
 		return targets, min(avail, budget), NotWaiting
 	}
-	if avail < targets && !c.noCycleAwaited() && (windowed || !c.inputComplete()) && !(c.leaveBehind() && c.noCycleAwaited()) {
+	if avail < targets && !c.noCycleAwaited() && (windowed || !c.inputComplete()) &&
+		!(c.leaveBehind() && c.noCycleAwaited()) {
 		if windowed {
 			return 0, 0, WaitForWindow
 		}
@@ -170,7 +171,7 @@ func (c *Core) issueRoundRobin(out *Batch, at int, index uint32, n int) {
 	c.cursor = place
 }
 
-// issueToken pairs the next FirstMEP with the next free slot of a builder unit.
+// issueToken pairs the next MEP with the next free slot of a builder unit.
 func (c *Core) issueToken(out *Batch, at int, cycle uint32, place int, b *buState) {
 	var mep uint64
 	var r *record

@@ -50,7 +50,8 @@ func (n *notices) close() {
 	}
 }
 
-// noticesAfter returns the notices behind a number, what to wait for if there are none, and whether none will come any more.
+// noticesAfter returns the notices behind a number, what to wait for if there are none, and whether none will come any
+// more.
 func (n *notices) noticesAfter(number uint64) (out []*tagnetv1.Notice, changed <-chan struct{}, over bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -61,8 +61,8 @@ func (o *outbox[T]) ack(below uint64) bool {
 // rewind prepares for another stream: all that is not acknowledged is to be sent again.
 func (o *outbox[T]) rewind() { o.sent = o.acked }
 
-// countRepeated is the other end of an outbox: of n entries from number first on, as many were taken before as it tells.
-// False: entries are missing between those that were taken and the first.
+// countRepeated is the other end of an outbox: of n entries from number first on, as many were taken before as it
+// tells. False: entries are missing between those that were taken and the first.
 func countRepeated(applied, first uint64, n int) (before int, ok bool) {
 	if first > applied {
 		return 0, false

@@ -44,7 +44,7 @@ func (m *model) checkGroups(t *rapid.T, r *Registers) {
 	}
 }
 
-// checkReleased holds that below the watermark all that has no outcome is held up, that the watermark stands at a FirstMEP
+// checkReleased holds that below the watermark all that has no outcome is held up, that the watermark stands at a MEP
 // without one, and that what is kept is bounded.
 func (m *model) checkReleased(t *rapid.T, r *Registers) {
 	held := m.core.HeldUp()
@@ -138,7 +138,7 @@ func (m *model) finish(t *rapid.T) {
 	}
 }
 
-// answerOne builds the newest FirstMEP in flight.
+// answerOne builds the newest MEP in flight.
 func (m *model) answerOne(t *rapid.T) {
 	for k := m.core.next; k > m.core.cfg.First; k-- {
 		tok := m.tokens[k-1]

@@ -9,7 +9,7 @@ import (
 
 // TestScheduling drives the core with any order of inputs and holds it to the rules of the architecture: no slot is
 // used twice, each active builder unit stands at most once in a cycle, the released watermark is right and never goes
-// back, every FirstMEP gets one outcome, wrong feedback changes nothing, and with feedback given the core drains.
+// back, every MEP gets one outcome, wrong feedback changes nothing, and with feedback given the core drains.
 func TestScheduling(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel(t)
@@ -44,7 +44,7 @@ type model struct {
 	out           []bool // BUs
 	ackedAbsences []int  // by BU: absences that it goes by
 	tokens        map[uint64]Token
-	owner         map[[2]uint32]uint64 // FirstMEP in a slot
+	owner         map[[2]uint32]uint64 // MEP in a slot
 	done          map[uint64]Outcome
 	low           uint64 // released last time
 	limit         uint64
@@ -271,8 +271,8 @@ func (m *model) ackAbsences(t *rapid.T) {
 	m.ackedAbsences[bu] = len(m.core.absencesSoFar())
 }
 
-// checkAbsencesAcked holds that every builder unit goes by the returns of readout units before a new FirstMEP is issued, which has
-// their parts.
+// checkAbsencesAcked holds that every builder unit goes by the returns of readout units before a new MEP is issued,
+// which has their parts.
 func (m *model) checkAbsencesAcked(t *rapid.T, tok Token) {
 	for i, a := range m.core.absencesSoFar() {
 		for bu, acked := range m.ackedAbsences {

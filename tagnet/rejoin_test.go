@@ -11,7 +11,7 @@ import (
 )
 
 // TestReadoutUnitComesBack holds how an excluded readout unit takes part again as another process: only when it is
-// awaited, from the cycle and the FirstMEP of its return on, and with the return told to all.
+// awaited, from the cycle and the MEP of its return on, and with the return told to all.
 func TestReadoutUnitComesBack(t *testing.T) {
 	sys := serve(t, small(2, 1))
 	there, lost := sys.ru(t, "ru0"), sys.ru(t, "ru1")
@@ -72,7 +72,8 @@ func TestReadoutUnitComesBack(t *testing.T) {
 	}
 	var received []Absence // in one message or in two
 	for len(received) < 2 {
-		received = append(received, patiently.Receive(t, reported, "the builder unit is not told that the unit went and came back")...)
+		received = append(received, patiently.Receive(t, reported,
+			"the builder unit is not told that the unit went and came back")...)
 	}
 	if want := []Absence{gone[0], back}; !slices.Equal(received, want) {
 		t.Errorf("the builder unit was told %+v, want %+v", received, want)
@@ -107,8 +108,8 @@ func TestIncludingTooLate(t *testing.T) {
 	}
 }
 
-// TestBuilderUnitsAreNotifiedOfTheDrain holds that builder units hear that the view drains while they still have MEPs: an
-// output that waits for somebody else may have to let them through.
+// TestBuilderUnitsAreNotifiedOfTheDrain holds that builder units hear that the view drains while they still have MEPs:
+// an output that waits for somebody else may have to let them through.
 func TestBuilderUnitsAreNotifiedOfTheDrain(t *testing.T) {
 	sys := serve(t, small(1, 1))
 	rus, bus := sys.attachAll(t)

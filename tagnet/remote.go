@@ -21,9 +21,9 @@ var errEnded = errors.New("tagnet: the scheduler has been ended")
 type RemoteConfig struct {
 	Scope Scope // run and view; the name is whoever asks
 
-	// OnIncident and OnState are told everything since the scheduler began, also what happened before NewRemote or while the
-	// host could not be reached, in order, on one goroutine. They may call any method of the Remote but Close. Nil: nobody
-	// wants to know.
+	// OnIncident and OnState are told everything since the scheduler began, also what happened before NewRemote or while
+	// the host could not be reached, in order, on one goroutine. They may call any method of the Remote but Close. Nil:
+	// nobody wants to know.
 	OnIncident func(*UnitError)
 	OnState    func(State)
 	// OnGone is told once, on the same goroutine, that the host does not have this scheduler any more: errEnded, or the
@@ -175,7 +175,7 @@ func (r *Remote) Resume() error {
 	return r.command(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_RESUME})
 }
 
-// Drain issues no new FirstMEP from end on, 0 meaning none at all. Drained tells when it is over.
+// Drain issues no new MEP from end on, 0 meaning none at all. Drained tells when it is over.
 func (r *Remote) Drain(end uint64) error {
 	m := &tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_DRAIN}
 	if end > 0 {
@@ -203,7 +203,8 @@ func (r *Remote) ExcludeBU(name string) (reissued int, err error) {
 
 // LoseBU is ExcludeBU for a builder unit that is known to be gone.
 func (r *Remote) LoseBU(name string) (reissued int, err error) {
-	answer, err := r.callControl(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_LOSE_BU, Target: name})
+	answer, err := r.callControl(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_LOSE_BU,
+		Target: name})
 	return int(answer.GetReissued()), err
 }
 
@@ -238,8 +239,8 @@ func (r *Remote) command(m *tagnetv1.ControlRequest) error {
 	return err
 }
 
-// callControl asks for an operation until it has an answer. Each may be repeated: the second time it changes nothing, and
-// an exclusion then tells of no FirstMEP that is issued again.
+// callControl asks for an operation until it has an answer. Each may be repeated: the second time it changes nothing,
+// and an exclusion then tells of no MEP that is issued again.
 func (r *Remote) callControl(m *tagnetv1.ControlRequest) (*tagnetv1.ControlResponse, error) {
 	ctx, cancel := r.callContext()
 	defer cancel()

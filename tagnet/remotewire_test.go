@@ -36,7 +36,8 @@ func TestStats(t *testing.T) {
 	}
 	var none Stats
 	if described := CounterList(); len(described) != len(named) || len(none.CountersByName()) >= len(named) {
-		t.Errorf("%d counters are described and %d told; %d without tags", len(described), len(named), len(none.CountersByName()))
+		t.Errorf("%d counters are described and %d told; %d without tags", len(described), len(named),
+			len(none.CountersByName()))
 	} else if c, _ := described.Find("tags_loops_1"); c.Help != "returned tags that had come round so often before" {
 		t.Errorf("%+v", c)
 	}

@@ -12,8 +12,8 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// brokenStreams is a Server and its clients without a network: what is said lies on wires until it is delivered, and a cut
-// loses all of it.
+// brokenStreams is a Server and its clients without a network: what is said lies on wires until it is delivered, and a
+// cut loses all of it.
 type brokenStreams struct {
 	s     *Server
 	total uint64

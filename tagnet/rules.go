@@ -8,7 +8,7 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// Rules say which builder unit the next FirstMEP goes to (TagNet-farm §III.B.2). The zero value is
+// Rules say which builder unit the next MEP goes to (TagNet-farm §III.B.2). The zero value is
 // plain round robin.
 //
 // The choice is made in three steps, each of which takes turns: a partition, a group in it, a builder unit in the
@@ -25,7 +25,7 @@ type Rules struct {
 	TurnOrder TurnOrder
 	// Ratio has the weight of each builder unit, 1 to maxWeight, for ByRatio and for nothing else.
 	Ratio []int
-	// TurnSets alternate: a FirstMEP goes to the one after the last one's. Where that is passed over, the FirstMEP goes to the one
+	// TurnSets alternate: a MEP goes to the one after the last one's. Where that is passed over, the MEP goes to the one
 	// after it, but never to the last one's again: then the scheduler waits, whatever the policies, unless no other
 	// partition has an active builder unit. Indices in Config.BUs, each in exactly one partition; a group lies in one
 	// partition. None means one of all.
@@ -163,11 +163,11 @@ func (g *groups) endEvent(bu int) {
 // busy tells that a group may have no further event now.
 func (g *groups) busy(group uint16) bool { return g.groupOf != nil && g.registers[group].Running > 0 }
 
-// spreadTurns lays out one period of turns, in which builder unit bus[i] has weights[i] of them: after every turn each has
-// had its share so far, rounded up or down. Of those whose next turn may begin, the one goes whose turn must be over
-// first; that this always succeeds is the scheduling theorem for one resource (earliest deadline first, total load 1).
-// It takes turns × builder units steps: 12 million with 500 of weights up to 100, when the rules are read and when a
-// builder unit is excluded or included.
+// spreadTurns lays out one period of turns, in which builder unit bus[i] has weights[i] of them: after every turn each
+// has had its share so far, rounded up or down. Of those whose next turn may begin, the one goes whose turn must be
+// over first; that this always succeeds is the scheduling theorem for one resource (earliest deadline first, total load
+// 1). It takes turns × builder units steps: 12 million with 500 of weights up to 100, when the rules are read and when
+// a builder unit is excluded or included.
 func spreadTurns(bus []uint16, weights []int) []uint16 {
 	sum, common := 0, 0
 	for _, w := range weights {

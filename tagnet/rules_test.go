@@ -228,7 +228,7 @@ func ruled(t *rapid.T, bus, slots int, r Rules) *oneAtATime {
 	return &oneAtATime{core: core}
 }
 
-// next issues a FirstMEP, builds it and tells where.
+// next issues a MEP, builds it and tells where.
 func (o *oneAtATime) next(t *rapid.T) int {
 	next := o.core.next + 1
 	must(t, o.core.ApplyUpdate(0, Update{Read: next, Events: next}))

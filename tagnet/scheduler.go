@@ -17,7 +17,7 @@ type Scheduler interface {
 	// IncludeBU lets an excluded unit come back; until it has, the registers say that it is excluded.
 	IncludeBU(name string) error
 	Stats() (Stats, error)
-	// Drained is closed when every issued FirstMEP has its outcome and no other will be issued.
+	// Drained is closed when every issued MEP has its outcome and no other will be issued.
 	Drained() <-chan struct{}
 	// Close ends the conversation with it.
 	Close()

@@ -133,7 +133,7 @@ type Server struct {
 type timing struct {
 	firstToken int64 // 0: none
 	lastMEP    int64
-	latency    *hdrhistogram.Histogram // µs from token issued to FirstMEP complete
+	latency    *hdrhistogram.Histogram // µs from token issued to MEP complete
 	clipped    uint64                  // latencies that did not fit the histogram, or were negative
 }
 
@@ -151,11 +151,12 @@ func newServer(cfg serverConfig) (*Server, error) {
 		cfg.ResumeTimeout = DefaultResume
 	}
 	s := &Server{
-		cfg:     cfg,
-		rus:     indexOf(cfg.Core.RUs),
-		bus:     indexOf(cfg.Core.BUs),
-		began:   time.Now(),
-		log:     newTokenLog(len(cfg.Core.BUs), core.maxCyclesBehind(), batchStep(core.maxInFlight()), cfg.Core.First, core.maxTags()),
+		cfg:   cfg,
+		rus:   indexOf(cfg.Core.RUs),
+		bus:   indexOf(cfg.Core.BUs),
+		began: time.Now(),
+		log: newTokenLog(len(cfg.Core.BUs), core.maxCyclesBehind(), batchStep(core.maxInFlight()), cfg.Core.First,
+			core.maxTags()),
 		inbox:   make(chan input, 256),
 		state:   Idle,
 		quit:    make(chan struct{}),
@@ -189,7 +190,7 @@ func indexOf(names []string) map[string]int {
 	return m
 }
 
-// Drained is closed when every issued FirstMEP has its outcome and no other will be issued.
+// Drained is closed when every issued MEP has its outcome and no other will be issued.
 func (s *Server) Drained() <-chan struct{} { return s.drained }
 
 // Close ends all streams with Unavailable, unless they have ended by themselves, and waits for every goroutine of the

@@ -61,7 +61,7 @@ func (s *Server) Resume() (err error) {
 	return err
 }
 
-// Drain issues no new FirstMEP from end on, 0 meaning none at all; see Core.Drain. Drained tells when it is over.
+// Drain issues no new MEP from end on, 0 meaning none at all; see Core.Drain. Drained tells when it is over.
 func (s *Server) Drain(end uint64) { s.runAsOwner(func() { s.core.Drain(end) }) }
 
 // Abandon ends the view at once and returns the number of MEPs that got no better outcome; see Core.Abandon.

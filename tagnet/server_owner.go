@@ -174,9 +174,9 @@ func (s *Server) publishCuts() {
 	}
 }
 
-// maxFirstCycleWait is how long the first cycle waits to be full. When the units have attached their sources have just begun,
-// and a cycle with what the fastest have read would take as long as a full one: 7 % of a run of 14 cycles (8 nodes,
-// 2026-11-21).
+// maxFirstCycleWait is how long the first cycle waits to be full. When the units have attached their sources have just
+// begun, and a cycle with what the fastest have read would take as long as a full one: 7 % of a run of 14 cycles (8
+// nodes, 2026-11-21).
 const maxFirstCycleWait = 100 * time.Millisecond
 
 // firstCycleWaits tells that the first cycle is not full yet, and may still become so.
@@ -304,7 +304,7 @@ func (s *Server) issuedAt(bu int, slot uint32) *int64 {
 	return &s.issued[bu*s.cfg.Core.Slots+int(slot)]
 }
 
-// recordCompletion records when a FirstMEP was complete, in ns. A reissued FirstMEP counts from its last token.
+// recordCompletion records when a MEP was complete, in ns. A reissued MEP counts from its last token.
 func (s *Server) recordCompletion(bu int, f Feedback, at int64, run *latencyRun) {
 	s.timing.lastMEP = max(s.timing.lastMEP, at)
 	if f.Outcome != Built {

@@ -12,7 +12,7 @@ import (
 // told. It takes part from the moment at which it attaches, so nobody waits for one that never does:
 //
 //	IncludeRU ─► awaited
-//	the unit attaches with a new conversation ─► included: its first batch names the cycle and the FirstMEP of the return
+//	the unit attaches with a new conversation ─► included: its first batch names the cycle and the MEP of the return
 //	every builder unit says that it goes by the return ─► new MEPs are issued
 type rejoinPoint struct {
 	absence Absence // the return; zero for a unit that was there from the beginning
@@ -21,7 +21,7 @@ type rejoinPoint struct {
 }
 
 // IncludeRU lets an excluded readout unit attach again, and take part from then on. It is refused with NotNow when no
-// new FirstMEP will be issued. Twice is once. The error may be errUnknownUnit.
+// new MEP will be issued. Twice is once. The error may be errUnknownUnit.
 func (s *Server) IncludeRU(name string) (err error) {
 	unit, ok := s.rus[name]
 	if !ok {

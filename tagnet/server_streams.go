@@ -124,7 +124,8 @@ func (s *Server) absoluteUpdate(st *stream, m *tagnetv1.RUUpdate) Update {
 func (s *Server) resumeReader(st *stream, received *tagnetv1.Position) (*reader, error) {
 	r, ok := s.log.readerFrom(received, st.rejoin)
 	if !ok {
-		return nil, s.refuse(codes.InvalidArgument, RefusedMessage, received, "", "%s says it has had what was never sent to it",
+		return nil, s.refuse(codes.InvalidArgument, RefusedMessage, received, "",
+			"%s says it has had what was never sent to it",
 			st.name)
 	}
 	r.first, r.last = st.unit == 0, st.unit == len(s.cfg.Core.RUs)-1
@@ -186,7 +187,8 @@ func (s *Server) checkBuilder(m *tagnetv1.FeedbackBatch) error {
 }
 
 // acceptStream takes the first message of a unit's stream, which check may look at, and attaches the unit.
-func acceptStream[M interface{ GetScope() *tagnetv1.Scope }](ctx context.Context, s *Server, role Role, units map[string]int,
+func acceptStream[M interface{ GetScope() *tagnetv1.Scope }](ctx context.Context, s *Server, role Role,
+	units map[string]int,
 	recv func() (M, error), check func(M) error,
 ) (st *stream, first M, err error) {
 	first, err = receiveFirst(ctx, s, recv)
@@ -232,7 +234,8 @@ func (st *stream) ack(state State) *tagnetv1.FeedbackAck {
 }
 
 // sendUntilDrained sends whenever the stream is woken, until one() has told the peer that the view is drained.
-func (s *Server) sendUntilDrained(ctx context.Context, st *stream, sendNext func() (bool, error), drained func() bool) error {
+func (s *Server) sendUntilDrained(ctx context.Context, st *stream, sendNext func() (bool, error),
+	drained func() bool) error {
 	for {
 		for {
 			sent, err := sendNext()
@@ -256,8 +259,8 @@ func (s *Server) sendUntilDrained(ctx context.Context, st *stream, sendNext func
 	}
 }
 
-// runBothDirections runs both directions of an attached stream until the first of them ends it. Both run on goroutines of their
-// own: once the handler returns, gRPC lets go of whatever call they are blocked in.
+// runBothDirections runs both directions of an attached stream until the first of them ends it. Both run on goroutines
+// of their own: once the handler returns, gRPC lets go of whatever call they are blocked in.
 func (s *Server) runBothDirections(ctx context.Context, st *stream, receive, send func() error) error {
 	received, sent := make(chan error, 1), make(chan error, 1)
 	s.wg.Go(func() { received <- receive() })

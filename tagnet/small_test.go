@@ -199,7 +199,8 @@ func TestFeedbackSaysOnceWhatIsTheSame(t *testing.T) {
 		len(m.Outcomes) != 1 || !listsMatch(m) {
 		t.Errorf("%v", m)
 	}
-	if m := c.packEntries(held); len(m.Events) != 1 || len(m.Outcomes) != 3 || elementAt(m.Outcomes, 2) != byte(Incomplete) ||
+	if m := c.packEntries(held); len(m.Events) != 1 || len(m.Outcomes) != 3 ||
+		elementAt(m.Outcomes, 2) != byte(Incomplete) ||
 		elementAt(m.Events, 2) != 10 || !listsMatch(m) {
 		t.Errorf("%v", m)
 	}
@@ -327,8 +328,8 @@ func TestCrowded(t *testing.T) {
 	}
 }
 
-// TestFlushRequestsAck holds that who flushes has an answer even where acknowledgements wait for more entries, and that a
-// unit which has tokens left is not waited for.
+// TestFlushRequestsAck holds that who flushes has an answer even where acknowledgements wait for more entries, and that
+// a unit which has tokens left is not waited for.
 func TestFlushRequestsAck(t *testing.T) {
 	cfg := serverConfig{Core: Config{
 		RUs:     names("ru", 1),

@@ -40,7 +40,7 @@ func serve(tb testing.TB, cfg serverConfig) *system {
 
 func (sys *system) scope(name string) Scope { return Scope{Run: 7, View: 3, Name: name} }
 
-// built is the feedback for a token whose FirstMEP is whole.
+// built is the feedback for a token whose MEP is whole.
 func (t Token) built(events uint32) Feedback {
 	return Feedback{
 		MEP:     t.MEP,

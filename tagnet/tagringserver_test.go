@@ -207,7 +207,8 @@ func TestAbandonedTagRing(t *testing.T) {
 	core.Issue(&batch)
 	tags := core.LaunchTags(nil)
 	core.abandon()
-	if g := core.tagRing.counters; core.State() != Drained || g.Abandoned != 2 || g.Dropped != 2 || core.tagRing.depth.Now != 0 {
+	if g := core.tagRing.counters; core.State() != Drained || g.Abandoned != 2 || g.Dropped != 2 ||
+		core.tagRing.depth.Now != 0 {
 		t.Errorf("%s, %v", core.State(), g)
 	}
 	if err := core.ReturnTag(0, &tags[0]); !errors.Is(err, TagTwice) {

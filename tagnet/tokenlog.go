@@ -48,7 +48,7 @@ type tokenLog struct {
 
 // watermark is the released watermark with its exceptions.
 type watermark struct {
-	below   uint64   // every FirstMEP below is released,
+	below   uint64   // every MEP below is released,
 	heldUp  []uint64 // but these
 	changes uint64   // of heldUp
 }
@@ -160,9 +160,9 @@ type reader struct {
 	absencesSent int    // as many absences were sent
 }
 
-// readerFrom is the reader of a stream that goes on where an earlier one of the same unit has broken; nil is the beginning.
-// False: what the unit says it has had was never sent. One that lacks what is not kept any more finds that out with
-// its first take. A unit that came back has nothing from before its return.
+// readerFrom is the reader of a stream that goes on where an earlier one of the same unit has broken; nil is the
+// beginning. False: what the unit says it has had was never sent. One that lacks what is not kept any more finds that
+// out with its first take. A unit that came back has nothing from before its return.
 func (l *tokenLog) readerFrom(received *tagnetv1.Position, rejoin rejoinPoint) (*reader, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,9 +182,9 @@ func (l *tokenLog) readerFrom(received *tagnetv1.Position, rejoin rejoinPoint) (
 		r.absencesSent <= len(l.absences)
 }
 
-// nextMessage returns the next message for the stream, nil if there is nothing worth one, and false if the stream has fallen
-// out of the log. A watermark alone is worth a message when so many more MEPs are released that they make a step, or
-// when nothing is in flight.
+// nextMessage returns the next message for the stream, nil if there is nothing worth one, and false if the stream has
+// fallen out of the log. A watermark alone is worth a message when so many more MEPs are released that they make a
+// step, or when nothing is in flight.
 func (r *reader) nextMessage() (*tagnetv1.TokenBatch, bool) {
 	l := r.log
 	l.mu.Lock()
@@ -243,8 +243,8 @@ func (r *reader) nextMessage() (*tagnetv1.TokenBatch, bool) {
 	return m, true
 }
 
-// isConsecutive tells that in each of the cycles every place has the FirstMEP that follows by one cycle the one it had in the
-// cycle before. mu is held.
+// isConsecutive tells that in each of the cycles every place has the MEP that follows by one cycle the one it had in
+// the cycle before. mu is held.
 func (l *tokenLog) isConsecutive(first, cycles uint64) bool {
 	if cycles < 2 {
 		return false
@@ -263,8 +263,8 @@ func (l *tokenLog) isConsecutive(first, cycles uint64) bool {
 	return true
 }
 
-// appendTagRing adds to a message what a ring of tags needs. Tags go behind the last of the cycles, since their tokens are
-// among them. mu of the log is held.
+// appendTagRing adds to a message what a ring of tags needs. Tags go behind the last of the cycles, since their tokens
+// are among them. mu of the log is held.
 func (r *reader) appendTagRing(m *tagnetv1.TokenBatch, last bool) {
 	l := r.log
 	for i := range l.withdrawn[r.withdrawn:] {

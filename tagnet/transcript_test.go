@@ -23,7 +23,7 @@ type player struct {
 	t      *testing.T
 	core   *Core
 	batch  Batch
-	tokens map[uint64]Token // issued last, by FirstMEP
+	tokens map[uint64]Token // issued last, by MEP
 
 	box   outbox[int]
 	fence fence

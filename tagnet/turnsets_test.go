@@ -8,7 +8,7 @@ import (
 )
 
 // TestNeverTwiceInSuccession holds that no partition has two MEPs in succession while another has an active builder
-// unit, whatever the policies (TagNet-farm §III.B.2); and that a FirstMEP still goes when all others are gone.
+// unit, whatever the policies (TagNet-farm §III.B.2); and that a MEP still goes when all others are gone.
 func TestNeverTwiceInSuccession(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := newTurnSetModel(t)
@@ -26,7 +26,7 @@ type turnSetModel struct {
 	turnSetOf []uint16 // partition of each builder unit
 	out       []bool   // excluded
 	busy      []placed // without outcome
-	last      int      // partition of the last FirstMEP; -1: none yet
+	last      int      // partition of the last MEP; -1: none yet
 	active    int      // partitions with an active builder unit
 }
 

@@ -8,20 +8,20 @@ const (
 	Idle     State = iota + 1 // not started
 	Running                   // tokens are issued
 	Paused                    // nothing is issued, outcomes are taken
-	Draining                  // the last FirstMEP is known; what is left is issued and outcomes are awaited
-	Drained                   // every issued FirstMEP has its outcome and none will follow
+	Draining                  // the last MEP is known; what is left is issued and outcomes are awaited
+	Drained                   // every issued MEP has its outcome and none will follow
 )
 
 func (s State) String() string {
 	return enumName(int(s), "unknown", "idle", "running", "paused", "draining", "drained")
 }
 
-// Outcome of a FirstMEP. Every issued FirstMEP gets exactly one.
+// Outcome of a MEP. Every issued MEP gets exactly one.
 type Outcome uint8
 
 // The outcomes. The values of the first four are those of the protocol.
 const (
-	Built      Outcome = iota + 1 // all MFPs are in the FirstMEP
+	Built      Outcome = iota + 1 // all MFPs are in the MEP
 	Incomplete                    // some MFPs are missing
 	Discarded                     // the builder unit could not keep up and let it go (LHCb-EB §IV.B)
 	Rejected                      // by a decision on a part of it (TagNet-farm §II.H: regions of interest)
@@ -34,16 +34,16 @@ func (o Outcome) String() string {
 
 // Update is what a readout unit holds.
 type Update struct {
-	Read   uint64 // every MFP of a FirstMEP below has been read from every source of the unit
+	Read   uint64 // every MFP of a MEP below has been read from every source of the unit
 	Events uint64 // events in the MEPs from Config.First up to Read
 	End    bool   // the input has ended: Read is final
 }
 
-// Feedback returns a slot and tells the outcome of the FirstMEP that was in it (TagNet-farm §III.B.4).
+// Feedback returns a slot and tells the outcome of the MEP that was in it (TagNet-farm §III.B.4).
 type Feedback struct {
 	MEP     uint64
 	Slot    uint32
-	Events  uint32 // found in the FirstMEP; checked if it was built
+	Events  uint32 // found in the MEP; checked if it was built
 	Attempt uint8  // as in the token
 	Outcome Outcome
 }
@@ -53,16 +53,18 @@ type WaitReason uint8
 
 // The reasons, in the order they are looked for.
 const (
-	NotWaiting          WaitReason = iota
-	WaitForStart                   // not started
-	WaitForResume                  // paused
-	WaitForEnd                     // drained, or nothing more will come
-	WaitForInput                   // no readout watermark is ahead, or too few MEPs for a full cycle while others are in flight
-	WaitForBuilders                // no builder unit is active
-	WaitForLookAhead               // as many cycles in flight as the look-ahead allows
-	WaitForWindow                  // the released watermark is too far behind; only where the window is a cycle or less
-	WaitForSlots                   // Wait: one builder unit has no free slot; Skip: none has
-	WaitForGroup                   // Wait: the group whose turn it is has its running event; Skip: so have all with free slots
+	NotWaiting    WaitReason = iota
+	WaitForStart             // not started
+	WaitForResume            // paused
+	WaitForEnd               // drained, or nothing more will come
+	// no readout watermark is ahead, or too few MEPs for a full cycle while others are in flight
+	WaitForInput
+	WaitForBuilders  // no builder unit is active
+	WaitForLookAhead // as many cycles in flight as the look-ahead allows
+	WaitForWindow    // the released watermark is too far behind; only where the window is a cycle or less
+	WaitForSlots     // Wait: one builder unit has no free slot; Skip: none has
+	// Wait: the group whose turn it is has its running event; Skip: so have all with free slots
+	WaitForGroup
 	numberOfWaitReasons = iota
 )
 

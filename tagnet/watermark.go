@@ -31,8 +31,8 @@ func (c *Core) ApplyUpdate(ru int, u Update) error {
 	return nil
 }
 
-// checkEvents holds the readout units to one account of events: every FirstMEP has Packing, but the last may be short, and
-// then it is the same FirstMEP with the same number for all of them.
+// checkEvents holds the readout units to one account of events: every MEP has Packing, but the last may be short, and
+// then it is the same MEP with the same number for all of them.
 func (c *Core) checkEvents(ru int, u Update) error {
 	if c.cuts != nil {
 		return c.checkCuts(ru, u)

@@ -26,9 +26,9 @@ type Conn interface {
 // their place. What arrives goes to a Receiver; Recv only waits for the end of the connection.
 type directConn interface {
 	Conn
-	// Append adds a datagram to the batch and reports whether the batch is full: a head, in buf, and a body that follows it
-	// and lies elsewhere, or nil. buf has room for MaxDatagram bytes behind the head, which Append may use. One goroutine at
-	// a time calls Append and Flush.
+	// Append adds a datagram to the batch and reports whether the batch is full: a head, in buf, and a body that follows
+	// it and lies elsewhere, or nil. buf has room for MaxDatagram bytes behind the head, which Append may use. One
+	// goroutine at a time calls Append and Flush.
 	Append(buf []byte, n int, body []byte) (full bool, err error)
 	// Flush sends the batch.
 	Flush() error
@@ -46,8 +46,8 @@ type Sizes struct {
 // sizedConn is a connection that asks for sizes of its own.
 type sizedConn interface{ Sizes() Sizes }
 
-// A Receiver takes the datagrams of a directConn: BeginRead, then for each datagram either Reserve and Commit, Reserve and Abort, or
-// Receive, then EndRead; and Idle when nothing more is at hand.
+// A Receiver takes the datagrams of a directConn: BeginRead, then for each datagram either Reserve and Commit, Reserve
+// and Abort, or Receive, then EndRead; and Idle when nothing more is at hand.
 type Receiver interface {
 	// BeginRead reports false when the link takes nothing any more.
 	BeginRead() bool

@@ -57,7 +57,7 @@ func (c Carrier) String() string {
 	return fmt.Sprintf("carrier(%d)", uint8(c))
 }
 
-// A Choice is the carriers of a run.
+// A CarrierChoice is the carriers of a run.
 type CarrierChoice struct {
 	Carrier Carrier     // of all links; CarrierAuto: that goes by where the peer is
 	Network CarrierKind // between hosts

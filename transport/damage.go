@@ -65,7 +65,8 @@ type Damager struct {
 	// immutable
 	shares Damage
 
-	recvRand, sendRand, tableRand *rand.Rand // owned by who opens packets, by who sends, and by who receives what was opened
+	// owned by who opens packets, by who sends, and by who receives what was opened
+	recvRand, sendRand, tableRand *rand.Rand
 
 	headers, bodies, epochs, tables atomic.Uint64
 }
@@ -83,8 +84,8 @@ func newDamager(d Damage, seed uint64) *Damager {
 	}
 }
 
-// DamagePacket turns a bit over, now and then, of a packet that has come and is not opened yet: of its header, the bytes from
-// id to body, or of what is sealed behind it. It allocates nothing.
+// DamagePacket turns a bit over, now and then, of a packet that has come and is not opened yet: of its header, the
+// bytes from id to body, or of what is sealed behind it. It allocates nothing.
 func (d *Damager) DamagePacket(p []byte, id, body int) {
 	if len(p) <= body {
 		return
@@ -109,7 +110,8 @@ func flipBit(b []byte, rng *rand.Rand) {
 func (d *Damager) damageEpoch(head []byte) {
 	if d.sendRand.Float64() < d.shares.Epoch {
 		d.epochs.Add(1)
-		binary.LittleEndian.PutUint16(head[viewOffset:], binary.LittleEndian.Uint16(head[viewOffset:])+1+uint16(d.sendRand.IntN(1<<16-1)))
+		binary.LittleEndian.PutUint16(head[viewOffset:],
+			binary.LittleEndian.Uint16(head[viewOffset:])+1+uint16(d.sendRand.IntN(1<<16-1)))
 	}
 }
 

@@ -150,8 +150,8 @@ func (l *datagramEngine) sendDue() {
 	}
 }
 
-// sendBatches sends up to maxTurnBatches batches of what is due. It reports whether more is due, or something is to be told, that
-// nobody is at.
+// sendBatches sends up to maxTurnBatches batches of what is due. It reports whether more is due, or something is to be
+// told, that nobody is at.
 func (l *datagramEngine) sendBatches() (more bool) {
 	for budget := maxTurnBatches; l.sendMu.TryLock(); {
 		full, err := true, error(nil)
@@ -212,7 +212,7 @@ func (l *datagramEngine) sendBatch() (full bool, err error) {
 	return full, err
 }
 
-// Begin readies the core for the packets of one read.
+// BeginRead readies the core for the packets of one read.
 func (l *datagramEngine) BeginRead() bool {
 	if l.trace != nil {
 		l.trace(StageReceived)
@@ -228,10 +228,10 @@ func (l *datagramEngine) BeginRead() bool {
 	return true
 }
 
-// Aim asks the core where a body goes.
+// Reserve asks the core where a body goes.
 func (l *datagramEngine) Reserve(head []byte, n int) []byte { return l.core.Reserve(head, n) }
 
-// Land tells the core that it is there.
+// Commit tells the core that it is there.
 func (l *datagramEngine) Commit() {
 	if l.trace != nil {
 		l.trace(StageOpened)
@@ -239,7 +239,7 @@ func (l *datagramEngine) Commit() {
 	l.core.Commit(l.readTime)
 }
 
-// Miss tells the core that it is not.
+// Abort tells the core that it is not.
 func (l *datagramEngine) Abort() { l.core.Abort() }
 
 // Receive gives the core a datagram.
@@ -252,7 +252,7 @@ func (l *datagramEngine) Receive(d []byte) {
 	}
 }
 
-// End tells the handler what has happened, and sends what has fallen due.
+// EndRead tells the handler what has happened, and sends what has fallen due.
 func (l *datagramEngine) EndRead() {
 	ackSize := 0
 	if l.pumpOnly { // all that was at hand has been read; the pump may be waiting for room, and the echo must not
@@ -279,7 +279,7 @@ func (l *datagramEngine) EndRead() {
 	l.notifyMu.Unlock()
 }
 
-// Dry makes the echo of what has come fall due.
+// Idle makes the echo of what has come fall due.
 func (l *datagramEngine) Idle() {
 	l.mu.Lock()
 	l.core.EndBatch()
@@ -391,8 +391,8 @@ func (l *datagramEngine) pump() {
 	}
 }
 
-// preparePumpSleep notes that the pump sleeps from now on, and returns until when: the deadline may move back meanwhile, and is
-// then computed anew. 0: until it is woken.
+// preparePumpSleep notes that the pump sleeps from now on, and returns until when: the deadline may move back
+// meanwhile, and is then computed anew. 0: until it is woken.
 func (l *datagramEngine) preparePumpSleep() (deadline int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -206,11 +206,11 @@ func (e *Endpoint) writeMany(rank int, pieces []link.Piece, cookie uint64, wait 
 	return p.engine.writeMany(pieces, cookie, wait)
 }
 
-// Move has the pieces of a WriteMany that is under way lie elsewhere from now on, where to says for each: the same
-// bytes, which must not change until Completed. What they lay in before is the caller's again when RelocateWrite returns. So a
-// peer that does not answer need not keep the memory of what is sent to others. It calls to under a lock of the link,
-// and not at all where it reports false: the write has not been queued yet, or its outcome is known or about to be
-// told.
+// RelocateWrite has the pieces of a WriteMany that is under way lie elsewhere from now on, where to says for each: the
+// same bytes, which must not change until Completed. What they lay in before is the caller's again when RelocateWrite
+// returns. So a peer that does not answer need not keep the memory of what is sent to others. It calls to under a lock
+// of the link, and not at all where it reports false: the write has not been queued yet, or its outcome is known or
+// about to be told.
 func (e *Endpoint) RelocateWrite(rank int, cookie uint64, to func(piece int) []byte) bool {
 	p, err := e.peer(rank)
 	return err == nil && p.engine.relocateWrite(cookie, to)
@@ -236,8 +236,8 @@ func (e *Endpoint) Signal(rank int, payload []byte) error {
 	return p.engine.signal(payload)
 }
 
-// DropLink ends the link to a rank for the given reason, and does not wait. LinkDown follows, as when the link had failed
-// by itself. A link that there is not, or is over, is left as it is.
+// DropLink ends the link to a rank for the given reason, and does not wait. LinkDown follows, as when the link had
+// failed by itself. A link that there is not, or is over, is left as it is.
 func (e *Endpoint) DropLink(rank int, why error) {
 	if p, err := e.peer(rank); err == nil && rank != e.cfg.Rank {
 		p.fail(why)

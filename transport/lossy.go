@@ -36,7 +36,7 @@ func (l *lossyConn) drawLoss() {
 	}
 }
 
-// Aim has what is to be lost opened aside.
+// Reserve has what is to be lost opened aside.
 func (l *lossyConn) Reserve(head []byte, n int) []byte {
 	l.drawLoss()
 	l.reserveCalled = true

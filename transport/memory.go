@@ -174,7 +174,7 @@ func (m *memoryEngine) writeMany(pieces []link.Piece, cookie uint64, wait bool) 
 
 var errMapped = errors.New("this peer is reached through memory: store with Mapped, or WriteMany, which may wait")
 
-// move moves nothing: a write is over when its call returns.
+// relocateWrite moves nothing: a write is over when its call returns.
 func (m *memoryEngine) relocateWrite(uint64, func(piece int) []byte) bool { return false }
 
 func (m *memoryEngine) fence(cookie uint64) error { return m.wrapError(m.link.Fence(cookie)) }

@@ -101,7 +101,8 @@ func (p *peer) reason() error {
 	return p.err
 }
 
-// shutDown notes why the link is over, unless that is known, and ends its connection. The end of that brings the rest about.
+// shutDown notes why the link is over, unless that is known, and ends its connection. The end of that brings the rest
+// about.
 func (p *peer) shutDown(err error, closeReason string) {
 	p.mu.Lock()
 	if p.err == nil {

@@ -6,10 +6,10 @@ const (
 	recvBurst = 16
 )
 
-// plainConn makes a directConn of a connection that carries one datagram at a time, sealed and opened by itself: it keeps
-// what is put until it is flushed, and brings every datagram as one that was opened aside. Flush may wait for room, so
-// only the link's pump may call it. Recv brings what comes to the Receiver, all that is at hand at a time, until the
-// connection is over.
+// plainConn makes a directConn of a connection that carries one datagram at a time, sealed and opened by itself: it
+// keeps what is put until it is flushed, and brings every datagram as one that was opened aside. Flush may wait for
+// room, so only the link's pump may call it. Recv brings what comes to the Receiver, all that is at hand at a time,
+// until the connection is over.
 type plainConn struct {
 	Conn
 	receiver Receiver // set by Start, before Recv

@@ -27,7 +27,7 @@ func (s *staleConn) Start(r Receiver) {
 	s.directConn.Start(s)
 }
 
-// Aim has a datagram opened aside whose row is damaged.
+// Reserve has a datagram opened aside whose row is damaged.
 func (s *staleConn) Reserve(head []byte, n int) []byte {
 	s.damaged, s.reserveCalled = s.damager.drawRow(), true
 	if s.damaged {

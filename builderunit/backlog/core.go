@@ -138,8 +138,8 @@ func (c *core) decideIdle(now time.Duration, runs []runState) step {
 	return step{act: actEnd}
 }
 
-// decideWhileLive decides while somebody writes: what another, killed, writer left is closed after a while. It is a part of what
-// a builder unit may have, so it must not stay until the end of the run.
+// decideWhileLive decides while somebody writes: what another, killed, writer left is closed after a while. It is a
+// part of what a builder unit may have, so it must not stay until the end of the run.
 func (c *core) decideWhileLive(now time.Duration, runs []runState) step {
 	for r := range runs {
 		if runs[r].Open <= runs[r].Live {

@@ -98,7 +98,8 @@ func (o *drain) release() error {
 	return o.ledger.Close()
 }
 
-// maxMEPBytes is the largest MEP that there may be, as far as the closed segments tell: none is larger than its segment.
+// maxMEPBytes is the largest MEP that there may be, as far as the closed segments tell: none is larger than its
+// segment.
 func maxMEPBytes(m *recording.Manifest) int {
 	largest := int64(0)
 	for i := range m.Builders {
@@ -211,8 +212,8 @@ func (o *drain) checkOutputs(outputs []Output) error {
 		fmt.Sprintf("some of its events are in %q already: give the outputs that were given first", paths)}
 }
 
-// openOutput opens the directory of the run in the output behind those before, closes what a killed process left there, and
-// notes what is in it.
+// openOutput opens the directory of the run in the output behind those before, closes what a killed process left there,
+// and notes what is in it.
 func (o *drain) openOutput(ctx context.Context, outputs []Output, before []recording.Destination,
 	key recording.Key,
 ) (p recording.Destination, err error) {

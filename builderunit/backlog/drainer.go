@@ -187,8 +187,8 @@ func (d *Drainer) switchTo(ctx context.Context, s *observedRun) error {
 	return nil
 }
 
-// closeRun lays the run in hand down: its outputs are made whole. With conclude, they get the verdict of the run, if that
-// has one and all of it is drained.
+// closeRun lays the run in hand down: its outputs are made whole. With conclude, they get the verdict of the run, if
+// that has one and all of it is drained.
 func (d *Drainer) closeRun(conclude bool) error {
 	now := d.current
 	if now == nil {
@@ -202,8 +202,8 @@ func (d *Drainer) closeRun(conclude bool) error {
 	return errors.Join(err, now.release())
 }
 
-// finishOutputs makes outputs whole whose process was killed after the last segment, and gives them the verdict of the run,
-// where that came later.
+// finishOutputs makes outputs whole whose process was killed after the last segment, and gives them the verdict of the
+// run, where that came later.
 func (d *Drainer) finishOutputs(ctx context.Context) error {
 	for i := range d.observed {
 		s := &d.observed[i]

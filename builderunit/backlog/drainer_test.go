@@ -194,7 +194,8 @@ func TestDrains(t *testing.T) {
 			got, err := New(r.config(nil)).Run(t.Context())
 			must.OK(t, err)
 			d := got.Decided
-			if d.Accepted != 167*testPacking || d.Rejected != 333*testPacking || d.Copies != 10*testPacking || got.Remaining > 0 ||
+			if d.Accepted != 167*testPacking || d.Rejected != 333*testPacking || d.Copies != 10*testPacking ||
+				got.Remaining > 0 ||
 				got.Segments < 10 || (got.Removed == got.Segments) != (bound > 0) {
 				t.Errorf("%+v", got)
 			}

@@ -47,7 +47,8 @@ func CheckFile(path string, overwrite bool) error {
 	return Check(path + SegmentsSuffix)
 }
 
-// FreeSpaceWarning says, as a sentence, that less than need bytes are free where dir is or would be; empty if there is enough.
+// FreeSpaceWarning says, as a sentence, that less than need bytes are free where dir is or would be; empty if there is
+// enough.
 func FreeSpaceWarning(dir string, need int64) (warning string) {
 	n, err := freeBytes(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -160,8 +160,8 @@ func (l *Ledger) Refresh() error {
 	return l.readLines(bufio.NewReader(io.NewSectionReader(f, l.end, math.MaxInt64-l.end)))
 }
 
-// continuesFrom says that a line ends where this ledger has read to. It does not where lines were taken back that the disk
-// would not have: those do not count.
+// continuesFrom says that a line ends where this ledger has read to. It does not where lines were taken back that the
+// disk would not have: those do not count.
 func (l *Ledger) continuesFrom(f io.ReaderAt) bool {
 	var b [1]byte
 	_, err := f.ReadAt(b[:], max(l.end-1, 0))
@@ -376,7 +376,8 @@ func (l *Ledger) append(of any) error {
 	if len(line) > l.maxLine {
 		return &lineError{Path: l.path(), Line: l.lines + 1, Max: l.maxLine}
 	}
-	if l.end+ledgerReserve/2 > l.reservedEnd && reserveLedger(l.f, l.end) == nil { // or else the line may find room all the same
+	// or else the line may find room all the same
+	if l.end+ledgerReserve/2 > l.reservedEnd && reserveLedger(l.f, l.end) == nil {
 		l.reservedEnd = l.end + ledgerReserve
 	}
 	if err := l.write(line, l.end); err != nil {
@@ -416,8 +417,8 @@ func (l *Ledger) Close() error {
 	return err
 }
 
-// Lookup is what became of a segment; false: it is not drained. One that has the name of a drained segment and other bytes
-// is not: a manifest that was lost and made anew gives the numbers of removed segments out again.
+// Lookup is what became of a segment; false: it is not drained. One that has the name of a drained segment and other
+// bytes is not: a manifest that was lost and made anew gives the numbers of removed segments out again.
 func (l *Ledger) Lookup(s Segment) (DrainedSegment, bool) {
 	d, ok := l.segments[s.Name]
 	return d, ok && d.CRC == s.CRC && d.MEPs == s.MEPs

@@ -253,8 +253,8 @@ func TestEachMEPNamesDamage(t *testing.T) {
 	}
 }
 
-// TestOtherBytesOfADrainedNameAreKept holds that a segment is not drained, and not removed, when another one of its name
-// was.
+// TestOtherBytesOfADrainedNameAreKept holds that a segment is not drained, and not removed, when another one of its
+// name was.
 func TestOtherBytesOfADrainedNameAreKept(t *testing.T) {
 	r, dir := drainedRig(t)
 	l := NewLedger(dir, r.m)

@@ -12,7 +12,7 @@ import (
 	"ringlet/internal/safeopen"
 )
 
-// A Part is one MEP of a recording, as EachInOrder gives it.
+// A RecordedMEP is one MEP of a recording, as EachInOrder gives it.
 type RecordedMEP struct {
 	Entry
 	File   string // path of the data file

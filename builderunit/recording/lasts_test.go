@@ -37,7 +37,8 @@ func TestASegmentThatWasCutIsFoundQuickly(t *testing.T) {
 			must.OK(t, c.change(path, st.Size()))
 			got, err := Read(t.Context(), r.dir)
 			must.OK(t, err)
-			if got.Events() != c.events+4 || !got.Builders[0].Segments[0].Problems.contains(c.kind) || got.ProblemCount() != c.n {
+			if got.Events() != c.events+4 || !got.Builders[0].Segments[0].Problems.contains(c.kind) ||
+				got.ProblemCount() != c.n {
 				t.Errorf("%d events, %+v", got.Events(), got.Builders[0].Segments[0].Problems)
 			}
 			if v := verified(t, r.dir, VerifyOptions{}); v.IsGood {

@@ -69,7 +69,8 @@ func waitLock(f *os.File) error {
 	}
 }
 
-// stillNames says whether path still names the file f: whoever waited for a lock may have got that of a file which is gone.
+// stillNames says whether path still names the file f: whoever waited for a lock may have got that of a file which is
+// gone.
 func stillNames(f *os.File, path string) bool {
 	a, errA := f.Stat()
 	b, errB := os.Lstat(path)
@@ -92,8 +93,8 @@ func CreateIndex(path string) (*os.File, error) {
 	return f, nil
 }
 
-// openExclusive opens the index at path, which it makes if it is not there, and takes its lock. errLocked says that the writer
-// of the segment lives, or that another Recover is at it.
+// openExclusive opens the index at path, which it makes if it is not there, and takes its lock. errLocked says that the
+// writer of the segment lives, or that another Recover is at it.
 func openExclusive(path string) (*os.File, error) {
 	f, err := safeopen.OpenFileNoFollow(path, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
@@ -126,8 +127,8 @@ func inUse(path string) bool {
 	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
-// LockRunDir takes the directory of a run for one process that fills it, until it is closed. The error is a *DrainingError if
-// another one has it. A file system that cannot lock directories gives it to anybody.
+// LockRunDir takes the directory of a run for one process that fills it, until it is closed. The error is a
+// *DrainingError if another one has it. A file system that cannot lock directories gives it to anybody.
 func LockRunDir(runDir string) (io.Closer, error) {
 	d, err := os.Open(runDir)
 	if err != nil {

@@ -141,8 +141,8 @@ type Verdict struct {
 	UnitOutages     []UnitOutages `json:"lacking,omitempty"` // readout units that were gone for a part of the run
 }
 
-// UnitOutages is a readout unit that was gone, and what is missing for that: events that are built with missing fragments
-// for its sources. They are among those of MEPs from the first to the last.
+// UnitOutages is a readout unit that was gone, and what is missing for that: events that are built with missing
+// fragments for its sources. They are among those of MEPs from the first to the last.
 type UnitOutages struct {
 	Node        string   `json:"node"`
 	ReadoutUnit int      `json:"readout_unit"`

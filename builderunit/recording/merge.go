@@ -188,7 +188,8 @@ func (m *merge) earlierResult() (Merged, error) {
 	return *c.Manifest.Merged, nil
 }
 
-// checkSound is the error of a recording in dir with problems. It names that which Recover does not mend, if there is one.
+// checkSound is the error of a recording in dir with problems. It names that which Recover does not mend, if there is
+// one.
 func (c *Contents) checkSound(dir string) error {
 	var first *Problem
 	for p := range c.AllProblems {
@@ -290,7 +291,8 @@ func (m *merge) giveUp(err error) error {
 	return err
 }
 
-// removeEmptyDirs removes the directory of a run that a merge has emptied, and the one above if it was made for nothing else.
+// removeEmptyDirs removes the directory of a run that a merge has emptied, and the one above if it was made for nothing
+// else.
 func removeEmptyDirs(dir string) {
 	_ = os.Remove(dir) // fails where there is something in it
 	if parent := filepath.Dir(dir); strings.HasSuffix(parent, SegmentsSuffix) {

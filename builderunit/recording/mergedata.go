@@ -17,8 +17,8 @@ import (
 	"ringlet/internal/safeopen"
 )
 
-// makeFile makes the file under its temporary name, whole, on the disk, and compared. If the file is there under its own
-// name from an earlier merge, and agrees, that is it.
+// makeFile makes the file under its temporary name, whole, on the disk, and compared. If the file is there under its
+// own name from an earlier merge, and agrees, that is it.
 func (m *merge) makeFile(ctx context.Context, began bool) (*Merged, error) {
 	ours := began || m.c.Manifest.Merged != nil && m.c.Manifest.Merged.Path == m.dst
 	if st, err := os.Lstat(m.dst); err == nil && ours && st.Size() == m.plan.bytes {
@@ -53,8 +53,8 @@ func (m *merge) makeFile(ctx context.Context, began bool) (*Merged, error) {
 	return m.verifyCopy(ctx, m.path(mergingSuffix))
 }
 
-// shareSegment makes a segment that is in order as it is the merged file without copying: by a second name where the first one
-// will go, by shared blocks where the file system can.
+// shareSegment makes a segment that is in order as it is the merged file without copying: by a second name where the
+// first one will go, by shared blocks where the file system can.
 func (m *merge) shareSegment(s *SegmentContents) bool {
 	temp, from := m.path(mergingSuffix), filepath.Join(m.dir, s.Name)
 	if m.o.Remove {
@@ -203,8 +203,8 @@ func (m *merge) reserveSpace(out *os.File) error {
 	return nil // reserved; or it cannot be, and writing will tell
 }
 
-// verifyCopy reads the file at path back and holds each MEP against the CRC in its segment's index. It writes the index of
-// the merged file. A MEP that does not agree is a *Problem.
+// verifyCopy reads the file at path back and holds each MEP against the CRC in its segment's index. It writes the index
+// of the merged file. A MEP that does not agree is a *Problem.
 func (m *merge) verifyCopy(ctx context.Context, path string) (*Merged, error) {
 	f, err := safeopen.OpenNoFollow(path)
 	if err != nil {

@@ -58,8 +58,8 @@ func (m *merge) publish(merged *Merged) error {
 	)
 }
 
-// renameToFinal renames the file, if an earlier merge has not. What stands there is replaced with Overwrite only: checkNames has
-// looked, and it is looked at again.
+// renameToFinal renames the file, if an earlier merge has not. What stands there is replaced with Overwrite only:
+// checkNames has looked, and it is looked at again.
 func (m *merge) renameToFinal() error {
 	switch {
 	case m.hasName:
@@ -116,8 +116,8 @@ func (m *merge) removeSegments() error {
 	return m.faultPoint("directory empty")
 }
 
-// resumeRemoving ends a merge that was ended while it removed segments: the merged file is read as a whole once more before
-// the rest goes.
+// resumeRemoving ends a merge that was ended while it removed segments: the merged file is read as a whole once more
+// before the rest goes.
 func (m *merge) resumeRemoving(ctx context.Context) (Merged, error) {
 	merged := m.c.Manifest.Merged
 	if merged.Path != m.dst {

@@ -16,8 +16,8 @@ type OpenSegment struct {
 	Live      bool   `json:"live"`         // a live process writes it
 }
 
-// ReadOpenSegment reads the index of an open segment. Without an index there is no whole MEP. ok is false if path does not
-// name an open segment.
+// ReadOpenSegment reads the index of an open segment. Without an index there is no whole MEP. ok is false if path does
+// not name an open segment.
 func ReadOpenSegment(ctx context.Context, path string) (o OpenSegment, ok bool, err error) {
 	id, open, ok := ParseSegment(filepath.Base(path))
 	if !ok || !open {

@@ -14,10 +14,11 @@ const (
 
 // facts is what is there of a segment whose writer is gone.
 type facts struct {
-	id            SegmentID
-	open          bool  // data under the name of an open segment
-	closed        bool  // data under the name of a closed one
-	bothNames     bool  // the data have both names: open is false then. A renaming by link and unlink was killed in between
+	id     SegmentID
+	open   bool // data under the name of an open segment
+	closed bool // data under the name of a closed one
+	// the data have both names: open is false then. A renaming by link and unlink was killed in between
+	bothNames     bool
 	listed        bool  // it stands in the manifest
 	size          int64 // of the data
 	tailSize      int64 // size of the file .tail; -1 if there is none
@@ -50,8 +51,8 @@ const (
 	listSegment step = "list it in the manifest"
 )
 
-// decideSteps says what is to be done with a segment, and in a sentence what was found. It never takes a step that makes a
-// byte of data unreachable, and after any number of its steps it decides on the others.
+// decideSteps says what is to be done with a segment, and in a sentence what was found. It never takes a step that
+// makes a byte of data unreachable, and after any number of its steps it decides on the others.
 func decideSteps(f facts) (steps []step, what string) {
 	switch {
 	case f.header == headerForeign:
@@ -99,7 +100,8 @@ func decideClosed(f facts) (steps []step, what string) {
 	if f.indexSize != f.indexEnd() {
 		steps = append(steps, cutIndex)
 	}
-	return append(steps, listSegment), fmt.Sprintf("it was closed and not yet in the manifest: %d MEPs, now listed", f.provenEntries)
+	return append(steps, listSegment), fmt.Sprintf("it was closed and not yet in the manifest: %d MEPs, now listed",
+		f.provenEntries)
 }
 
 // decideOpen is for a segment that was being written.

@@ -31,14 +31,16 @@ func TestDecide(t *testing.T) {
 		want   []step
 		what   string
 	}{
-		{"as it should be", func(f *facts) {}, []step{syncBoth, giveName, listSegment}, "3 MEPs in 300 bytes are whole, now closed"},
+		{"as it should be", func(f *facts) {}, []step{syncBoth, giveName, listSegment},
+			"3 MEPs in 300 bytes are whole, now closed"},
 		{"data behind the last entry", func(f *facts) { f.size = 340 },
 			[]step{copyTail, cutData, syncBoth, giveName, listSegment}, "the 40 bytes behind them are in bu0-00002.mdf.tail"},
 		{"killed when the tail was copied", func(f *facts) { f.size, f.tailSize, f.tailCopied = 340, 40, true },
 			[]step{cutData, syncBoth, giveName, listSegment}, "the 40 bytes behind them"},
 		{"killed when the data were cut", func(f *facts) { f.tailSize = 40 }, []step{syncBoth, giveName, listSegment},
 			"the 40 bytes behind them"},
-		{"a tail of something else", func(f *facts) { f.size, f.tailSize = 340, 40 }, nil, "bu0-00002.mdf.tail is in the way"},
+		{"a tail of something else", func(f *facts) { f.size, f.tailSize = 340, 40 }, nil,
+			"bu0-00002.mdf.tail is in the way"},
 		{"torn entry", func(f *facts) { f.indexSize += 7 }, []step{cutIndex, syncBoth, giveName, listSegment}, "3 MEPs"},
 		{"index ahead of the data", func(f *facts) { f.indexSize += 2 * EntryBytes; f.size = 310 },
 			[]step{copyTail, cutData, cutIndex, syncBoth, giveName, listSegment}, "the 10 bytes"},
@@ -48,7 +50,8 @@ func TestDecide(t *testing.T) {
 			[]step{moveData, removeIndex}, "no MEP in it is whole; its 300 bytes are in bu0-00002.mdf.tail"},
 		{"no whole MEP", func(f *facts) { f.indexSize, f.provenEntries, f.provenEnd = HeaderBytes, 0, 0 },
 			[]step{moveData, removeIndex}, "no MEP in it is whole"},
-		{"no whole MEP, and a tail", func(f *facts) { f.provenEntries, f.provenEnd, f.tailSize = 0, 0, 12 }, nil, "is in the way"},
+		{"no whole MEP, and a tail", func(f *facts) { f.provenEntries, f.provenEnd, f.tailSize = 0, 0, 12 }, nil,
+			"is in the way"},
 		{"no data, and entries", func(f *facts) { f.size, f.provenEntries, f.provenEnd = 0, 0, 0 },
 			[]step{cutIndex, removeData, removeIndex}, "holds nothing"},
 		{"no data yet", func(f *facts) { f.size, f.provenEntries, f.provenEnd, f.indexSize = 0, 0, 0, HeaderBytes },
@@ -59,15 +62,22 @@ func TestDecide(t *testing.T) {
 				HeaderBytes
 		},
 			[]step{removeIndex}, "holds nothing"},
-		{"killed when all was moved", func(f *facts) { f.open, f.size, f.provenEntries, f.provenEnd, f.tailSize = false, 0, 0, 0, 300 },
+		{"killed when all was moved", func(f *facts) {
+			f.open, f.size, f.provenEntries, f.provenEnd, f.tailSize = false, 0, 0,
+				0, 300
+		},
 			[]step{removeIndex}, "its 300 bytes are in bu0-00002.mdf.tail"},
 		{"index alone, with entries", func(f *facts) { f.open, f.size, f.provenEntries, f.provenEnd = false, 0, 0, 0 }, nil,
 			"its data are not"},
-		{"closed and not listed", func(f *facts) { f.open, f.closed = false, true }, []step{listSegment}, "3 MEPs, now listed"},
+		{"closed and not listed", func(f *facts) { f.open, f.closed = false, true }, []step{listSegment},
+			"3 MEPs, now listed"},
 		{"closed, listed", func(f *facts) { f.open, f.closed, f.listed = false, true, true }, nil, ""},
 		{"closed, not listed, index longer", func(f *facts) { f.open, f.closed, f.indexSize = false, true, f.indexSize+1 },
 			[]step{cutIndex, listSegment}, "now listed"},
-		{"closed, not listed, data changed", func(f *facts) { f.open, f.closed, f.provenEntries, f.provenEnd = false, true, 2, 200 },
+		{"closed, not listed, data changed", func(f *facts) {
+			f.open, f.closed, f.provenEntries, f.provenEnd = false, true, 2,
+				200
+		},
 			nil, "proves only 200 of its 300 bytes: left as it is"},
 		{"closed under two names of one file", func(f *facts) { f.open, f.closed, f.bothNames = false, true, true },
 			[]step{dropName, listSegment}, "now listed"},

@@ -49,8 +49,8 @@ func (p *proof) notePacking(e *Entry) {
 	p.eventsPerMEP = max(p.eventsPerMEP, each)
 }
 
-// classifyHeader says what the header of an index, which was read with an error or none, is to a segment of the run with that
-// key.
+// classifyHeader says what the header of an index, which was read with an error or none, is to a segment of the run
+// with that key.
 func classifyHeader(h *Header, err error, id SegmentID, run uint32, key Key) headerState {
 	var version *versionError
 	switch {

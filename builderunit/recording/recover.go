@@ -282,8 +282,8 @@ func (r *recovery) updateManifest() error {
 	})
 }
 
-// recheckLive looks again which builder units are at work: what held a lock may have been another Recover, which is done
-// now.
+// recheckLive looks again which builder units are at work: what held a lock may have been another Recover, which is
+// done now.
 func (r *recovery) recheckLive() error {
 	names, err := segmentFiles(r.dir)
 	if err != nil {
@@ -303,8 +303,8 @@ func (r *recovery) recheckLive() error {
 // abandoned says that a builder unit stands in the manifest as writing, and is not.
 func (r *recovery) abandoned(b Builder) bool { return b.State == Writing && !r.live[b.Index] }
 
-// rebuildManifest makes a manifest without segments, unless somebody else has made one. A damaged one is kept under another
-// name.
+// rebuildManifest makes a manifest without segments, unless somebody else has made one. A damaged one is kept under
+// another name.
 func (r *recovery) rebuildManifest() (err error) {
 	if r.manifest, err = Load(r.dir); err == nil {
 		return nil

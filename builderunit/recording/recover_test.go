@@ -200,7 +200,8 @@ func TestRecover(t *testing.T) {
 				if len(m.Builders) != 0 || found[0].Listed {
 					t.Fatalf("%+v", m.Builders)
 				}
-			} else if s := m.Builder(2).Segments[0]; int(s.MEPs) != complete || s.LastEvent != uint64(10*complete-1) || !s.Recovered ||
+			} else if s := m.Builder(2).Segments[0]; int(s.MEPs) != complete || s.LastEvent != uint64(10*complete-1) ||
+				!s.Recovered ||
 				m.Builder(2).State != Recovered || found[0].Bytes != s.Bytes || found[0].TailBytes != s.TailBytes {
 				t.Fatalf("%+v %+v", m.Builder(2), found)
 			}

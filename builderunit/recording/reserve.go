@@ -19,8 +19,8 @@ const manifestReserve = 256 << 10
 
 func reservePath(runDir string) string { return filepath.Join(runDir, ReserveName) }
 
-// reserveManifest reserves room for a manifest that has so many bytes so far, or less where the disk has less. Where much of
-// it is reserved already it does nothing.
+// reserveManifest reserves room for a manifest that has so many bytes so far, or less where the disk has less. Where
+// much of it is reserved already it does nothing.
 func reserveManifest(runDir string, bytes int) (err error) {
 	f, err := safeopen.OpenFileNoFollow(reservePath(runDir), os.O_WRONLY|os.O_CREATE, 0o666)
 	if err != nil {
@@ -44,8 +44,8 @@ func reserveManifest(runDir string, bytes int) (err error) {
 	return err
 }
 
-// replaceFromReserve puts a manifest into the room that was reserved, and that into the place of the manifest, which is there
-// whole at any moment. Where there is too little room the error is the one that there was before.
+// replaceFromReserve puts a manifest into the room that was reserved, and that into the place of the manifest, which is
+// there whole at any moment. Where there is too little room the error is the one that there was before.
 func replaceFromReserve(runDir string, manifest []byte, before error) error {
 	f, err := safeopen.OpenFileNoFollow(reservePath(runDir), os.O_WRONLY, 0)
 	if err != nil {

@@ -138,8 +138,8 @@ func beginRun(dir, runDir string, about RunInfo) (err error) {
 	return SyncDir(dir)
 }
 
-// unfinishedAge is how old a directory is that its maker has not brought to an end since it was killed: making one takes
-// milliseconds, or as long as a disk stands still.
+// unfinishedAge is how old a directory is that its maker has not brought to an end since it was killed: making one
+// takes milliseconds, or as long as a disk stands still.
 const unfinishedAge = time.Hour
 
 // removeStale takes directories away that killed processes were making. Nothing was ever in them but a manifest.

@@ -301,7 +301,8 @@ func TestCheck(t *testing.T) {
 	if got := len(filesInNames(t, dir)); got != 3 {
 		t.Errorf("%d files in the directory that was checked", got)
 	}
-	if FreeSpaceWarning(dir, 1) != "" || !strings.Contains(FreeSpaceWarning(filepath.Join(dir, "new"), 1<<62), "bytes are free there") {
+	if FreeSpaceWarning(dir, 1) != "" || !strings.Contains(FreeSpaceWarning(filepath.Join(dir, "new"), 1<<62),
+		"bytes are free there") {
 		t.Error(FreeSpaceWarning(dir, 1), FreeSpaceWarning(dir, 1<<62))
 	}
 }

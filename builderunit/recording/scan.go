@@ -39,8 +39,8 @@ func openIndex(path string) (*indexFile, error) {
 	return x, nil
 }
 
-// parseIndexFile reads the header of an index that is open. Where the error is errHeader, its entries can be read all the
-// same.
+// parseIndexFile reads the header of an index that is open. Where the error is errHeader, its entries can be read all
+// the same.
 func parseIndexFile(f *os.File) (*indexFile, error) {
 	st, err := f.Stat()
 	if err != nil {
@@ -106,8 +106,8 @@ func (x *indexFile) scan(ctx context.Context, from, to int64, visit func(i int64
 	return nil
 }
 
-// checkAgainst says what of an entry cannot be in a run; nothing if all can. So an index has no more entries that are of use
-// than its segment has bytes.
+// checkAgainst says what of an entry cannot be in a run; nothing if all can. So an index has no more entries that are
+// of use than its segment has bytes.
 func (e *Entry) checkAgainst(m *Manifest) error {
 	packing := m.Packing
 	if e.Length == 0 {

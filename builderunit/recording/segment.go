@@ -176,7 +176,8 @@ func (c *Contents) readEntries(ctx context.Context, x *indexFile, s *SegmentCont
 		case e.End() > s.size && s.Open:
 			return errStop // its data are on their way, or did not get there
 		case e.End() > s.size:
-			s.Problems.add(WrongSize, s.Name, e.eventRange(), "MEP %d reaches to byte %d, the file has %d", e.MEP, e.End(), s.size)
+			s.Problems.add(WrongSize, s.Name, e.eventRange(), "MEP %d reaches to byte %d, the file has %d", e.MEP, e.End(),
+				s.size)
 			return errStop
 		}
 		if bad != nil {
@@ -203,8 +204,8 @@ func (c *Contents) readEntries(ctx context.Context, x *indexFile, s *SegmentCont
 // maxLastBytes bounds how many bytes of a segment are read for its last MEP. One that is longer is not.
 const maxLastBytes = 64 << 20
 
-// checkLastMEP says whether the bytes of the last MEP of a segment, which follows those that were counted, are as the index
-// says.
+// checkLastMEP says whether the bytes of the last MEP of a segment, which follows those that were counted, are as the
+// index says.
 func (c *Contents) checkLastMEP(ctx context.Context, s *SegmentContents, e *Entry) bool {
 	w := &crcReader{end: s.Bytes, crc: s.Sum}
 	if e.End()-w.end > maxLastBytes {

@@ -147,8 +147,8 @@ func (s *Set) Union(o *Set) (copies uint64) {
 	return copies
 }
 
-// MarkSet puts the MEPs of o in as whole ones at the first attempt, for who asks for numbers alone: that takes a bit for
-// each, whatever o is of. It may be of other data than s is.
+// MarkSet puts the MEPs of o in as whole ones at the first attempt, for who asks for numbers alone: that takes a bit
+// for each, whatever o is of. It may be of other data than s is.
 func (s *Set) MarkSet(o *Set) {
 	for n, from := range o.blocks {
 		for at := range from.eachBit(0, blockWords) {
@@ -331,8 +331,8 @@ func (g *Gaps) add(from, to uint64, limit int) {
 	g.Ranges = append(g.Ranges, Range{From: from, To: to - 1})
 }
 
-// missingRanges gives the stretches of the events 0 to before triggered that are not in the set, in order; of live data, of as
-// many events as were triggered.
+// missingRanges gives the stretches of the events 0 to before triggered that are not in the set, in order; of live
+// data, of as many events as were triggered.
 func (s *Set) missingRanges(triggered uint64) func(yield func(from, to uint64) bool) {
 	if s.live {
 		return s.missingRangesLive(triggered)
@@ -363,9 +363,9 @@ func (s *Set) Missing(triggered uint64, limit int) Gaps {
 	return g
 }
 
-// missingRangesLive gives the stretches between MEPs that are in the set and are not neighbours. Numbers that front-ends left
-// out may be among them, but no more events than there can be; those behind the last MEP are only known by their
-// number.
+// missingRangesLive gives the stretches between MEPs that are in the set and are not neighbours. Numbers that
+// front-ends left out may be among them, but no more events than there can be; those behind the last MEP are only known
+// by their number.
 func (s *Set) missingRangesLive(triggered uint64) func(yield func(from, to uint64) bool) {
 	return func(yield func(from, to uint64) bool) {
 		mep, next, remaining := uint64(0), uint64(0), triggered-min(triggered, s.events)

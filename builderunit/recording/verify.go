@@ -206,8 +206,8 @@ func (r *RunVerification) balance() {
 	r.IsGood = r.ProblemCount() == 0 && r.Lost.Events == 0 && r.NeverTriggered == 0
 }
 
-// lostEvents tells which events the verdict says are here, and are not. Where the verdict knows of other directories, or
-// names not all ranges, only their number is certain.
+// lostEvents tells which events the verdict says are here, and are not. Where the verdict knows of other directories,
+// or names not all ranges, only their number is certain.
 func (r *RunVerification) lostEvents(v *Verdict) Gaps {
 	lost := Gaps{Ranges: []Range{}}
 	if v.EventsHere == v.EventsOutput && v.MissingMore == 0 {

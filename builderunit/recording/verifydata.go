@@ -140,8 +140,8 @@ func (d *dataReader) readPiece(ctx context.Context, p *piece) error {
 	return err
 }
 
-// reportUnopened tells of a file that could not be opened, unless a second filter has drained its segment meanwhile: the MEPs
-// were sound then.
+// reportUnopened tells of a file that could not be opened, unless a second filter has drained its segment meanwhile:
+// the MEPs were sound then.
 func (d *dataReader) reportUnopened(p *piece, file string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

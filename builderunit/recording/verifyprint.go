@@ -34,7 +34,8 @@ func (r *RunVerification) print(b *strings.Builder) {
 	if r.Contents.Merged != nil {
 		path = filepath.Join(r.Dir, r.Contents.Merged.Name)
 	}
-	fmt.Fprintf(b, "%s: run %d: %s in %d MEPs, in %s; %s\n", path, r.Run, formatEvents(r.EventsFound), r.MEPs, files, r.describeDepth())
+	fmt.Fprintf(b, "%s: run %d: %s in %d MEPs, in %s; %s\n", path, r.Run, formatEvents(r.EventsFound), r.MEPs, files,
+		r.describeDepth())
 	for p := range r.AllProblems {
 		fmt.Fprintf(b, "  %v\n", p)
 	}
@@ -48,7 +49,8 @@ func (r *RunVerification) print(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "  %s\n", r.describeAccounts())
 	if r.Lost.Events > 0 {
-		fmt.Fprintf(b, "  lost: %s that the verdict says are here and that no sound file has%s\n", formatEvents(r.Lost.Events),
+		fmt.Fprintf(b, "  lost: %s that the verdict says are here and that no sound file has%s\n",
+			formatEvents(r.Lost.Events),
 			r.Lost.describeRanges())
 	}
 	if r.MissingFragments > 0 {

@@ -126,7 +126,8 @@ func TestBacklogWaitsForTheSecondFilter(t *testing.T) {
 	_, err = b.Finish()
 	must.OK(t, err)
 	n := uint64(len(m.Builder(0).Segments))
-	if s := b.BacklogStats(); s.Drained != n || s.Accepted != n || s.Rejected != 2*n || s.Passed != 7*n || s.WaitTime == 0 {
+	if s := b.BacklogStats(); s.Drained != n || s.Accepted != n || s.Rejected != 2*n || s.Passed != 7*n ||
+		s.WaitTime == 0 {
 		t.Errorf("%+v", s)
 	}
 	for _, name := range []string{m.Builder(0).Segments[0].Name} {

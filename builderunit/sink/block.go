@@ -62,7 +62,7 @@ func (s *Segments) appendEntry(m Meta, from int64) {
 	s.cur.complete = s.out.buf
 }
 
-// spill is what the stream calls when its buffer is large.
+// flushBuffer is what the stream calls when its buffer is large.
 func (s *Segments) flushBuffer() error { return s.handOver(false) }
 
 // handOver gives the buffer to those who write, and takes the other one. last ends the segment.
@@ -87,7 +87,7 @@ func (s *Segments) handOver(last bool) error {
 	return nil
 }
 
-// direct writes a large piece where it belongs, when all that stands before it is written: data have no gaps.
+// writeLarge writes a large piece where it belongs, when all that stands before it is written: data have no gaps.
 // Entries are written behind it, since it is part of no MEP yet that has one.
 func (s *Segments) writeLarge(p []byte) error {
 	if len(s.cur.entries) > 0 || len(s.out.buf) > 0 {

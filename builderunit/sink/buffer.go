@@ -31,8 +31,8 @@ type Buffer struct {
 	deadReaders, lost, superseded, overwritten, unread atomic.Uint64
 }
 
-// firstReaderTimeout is how long an output that nobody has read waits for a first reader at its end. One that waits for the
-// run looks for its buffers twenty times a second, so a run of some milliseconds is over before it has found them.
+// firstReaderTimeout is how long an output that nobody has read waits for a first reader at its end. One that waits for
+// the run looks for its buffers twenty times a second, so a run of some milliseconds is over before it has found them.
 const firstReaderTimeout = time.Second
 
 // Write copies the MEP into the buffer. A MEP larger than the buffer takes is a *SinkError around shmem.ErrTooLarge.

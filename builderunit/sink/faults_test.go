@@ -133,7 +133,8 @@ func TestFaultyDisk(t *testing.T) {
 		}
 		res, finErr := s.Finish()
 		var se *SinkError
-		if err != nil && (!errors.As(err, &se) || finErr == nil || se.isDiskFull() && !strings.Contains(err.Error(), ": cannot ")) {
+		if err != nil && (!errors.As(err, &se) || finErr == nil || se.isDiskFull() &&
+			!strings.Contains(err.Error(), ": cannot ")) {
 			rt.Fatalf("%v, then %v", err, finErr)
 		}
 		if m, loadErr := recording.Load(r.runDir); loadErr != nil ||

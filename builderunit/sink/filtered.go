@@ -98,7 +98,8 @@ func (f *Filtered) handleVerdicts(j *filterJob, verdicts []filter.Verdict) {
 	}
 }
 
-// writeJudged gives the output a MEP that was judged by its region. An output that is slow does not hold up those who judge.
+// writeJudged gives the output a MEP that was judged by its region. An output that is slow does not hold up those who
+// judge.
 func (f *Filtered) writeJudged(ctx context.Context, m Meta, mep []byte) error {
 	f.mu.Lock()
 	err := f.err

@@ -243,7 +243,7 @@ func (r *testRun) state(t must.TB, builder int) recording.State {
 	return m.Builder(builder).State
 }
 
-// newSegments makes a sink that is ended with the test.
+// newTestSegments makes a sink that is ended with the test.
 func newTestSegments(t testing.TB, c SegmentsConfig, h hook) *Segments {
 	t.Helper()
 	s, err := newSegments(c, h)

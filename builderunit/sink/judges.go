@@ -51,9 +51,9 @@ type FilterConfig struct {
 	// Regions is how many MEPs may have a region of interest judged at a time. There is a job for each, whatever it
 	// takes: they hold slots of the builder unit, and their regions are parts of these.
 	Regions int
-	// OnDecision is told of each MEP that the output has, and of each that was rejected by its region of interest, how long
-	// after its last byte: of n events in a row, from the place i in the MEP on, that have one verdict. It must not wait,
-	// and may be called by several at once. nil: nobody is told.
+	// OnDecision is told of each MEP that the output has, and of each that was rejected by its region of interest, how
+	// long after its last byte: of n events in a row, from the place i in the MEP on, that have one verdict. It must not
+	// wait, and may be called by several at once. nil: nobody is told.
 	OnDecision func(m Meta, i, n int, v filter.Verdict, took time.Duration)
 	Log        *slog.Logger
 }
@@ -342,8 +342,8 @@ func (f *judges) finishOverdue(w *worker) bool {
 	return true
 }
 
-// overdueVerdicts is the verdicts of a job whose worker is beyond its deadline: the event at hand and those behind it pass. The
-// caller holds mu.
+// overdueVerdicts is the verdicts of a job whose worker is beyond its deadline: the event at hand and those behind it
+// pass. The caller holds mu.
 func (f *judges) overdueVerdicts(j *filterJob) []filter.Verdict {
 	n := int(j.judgedEvents.Load())
 	f.scratch = append(f.scratch[:0], j.Verdicts[:n]...)

@@ -66,8 +66,8 @@ var Kinds = []Kind{
 	},
 }
 
-// maxNameBytes is the longest name of a buffer, bytes: shared memory has names of 200, and more stands before and behind
-// it.
+// maxNameBytes is the longest name of a buffer, bytes: shared memory has names of 200, and more stands before and
+// behind it.
 const maxNameBytes = 128
 
 // bufferNameError says what is wrong with the name of a buffer.

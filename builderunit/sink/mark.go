@@ -17,9 +17,9 @@ const (
 	markBytes = LendMargin
 )
 
-// encodeMark writes into markBytes bytes which MEP an entry is, so that a consumer of several builder units takes each MEP
-// once: of several attempts the highest counts. Little-endian: u64 MEP, u64 first event, u32 events, u32 attempt, u32
-// run, u32 0.
+// encodeMark writes into markBytes bytes which MEP an entry is, so that a consumer of several builder units takes each
+// MEP once: of several attempts the highest counts. Little-endian: u64 MEP, u64 first event, u32 events, u32 attempt,
+// u32 run, u32 0.
 func encodeMark(b []byte, m Meta) {
 	le := binary.LittleEndian
 	le.PutUint64(b, m.MEP)

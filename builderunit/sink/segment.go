@@ -39,7 +39,7 @@ func (f file) Sync() error {
 	}
 }
 
-// Look is fstat.
+// Stat is fstat.
 func (f file) Stat(at *unix.Stat_t) error {
 	for {
 		if err := unix.Fstat(int(f.Fd()), at); !errors.Is(err, unix.EINTR) {
@@ -154,8 +154,8 @@ func (s *Segments) createData(id recording.SegmentID, index *os.File) (*segment,
 	return g, nil
 }
 
-// write writes data, then the entries that become true with them. What it could write before an error counts. The data of
-// an entry may have been written before it; where they were not, it is not.
+// write writes data, then the entries that become true with them. What it could write before an error counts. The data
+// of an entry may have been written before it; where they were not, it is not.
 func (g *segment) write(at int64, data, entries []byte, count *counters) error {
 	if err := g.checkUnchanged(g.dataEnd); err != nil {
 		return err
@@ -175,8 +175,8 @@ func (g *segment) write(at int64, data, entries []byte, count *counters) error {
 	return cmp.Or(err, wrapError(g.indexPath, "write", indexErr))
 }
 
-// checkUnchanged says that the file still has its name and so many bytes: else what is written behind them would hide that
-// another program has cut it. The caller holds io.
+// checkUnchanged says that the file still has its name and so many bytes: else what is written behind them would hide
+// that another program has cut it. The caller holds io.
 func (g *segment) checkUnchanged(written int64) error {
 	err := g.data.Stat(&g.stat)
 	if err == nil && (g.stat.Nlink == 0 || g.stat.Size < written) {
@@ -275,8 +275,8 @@ func (s *Segments) closeWritten() {
 	}
 }
 
-// finishSegment gives a segment its name and lists it. Its lock is held until then. After an error it stays as it is: Recover
-// looks at it when this process is gone.
+// finishSegment gives a segment its name and lists it. Its lock is held until then. After an error it stays as it is:
+// Recover looks at it when this process is gone.
 func (s *Segments) finishSegment(g *segment) (err error) {
 	g.syncMu.Lock()
 	defer g.syncMu.Unlock()
@@ -335,8 +335,8 @@ func (s *Segments) forgetSegment(g *segment) {
 	s.open = slices.DeleteFunc(s.open, func(o *segment) bool { return o == g })
 }
 
-// closeAfterError keeps what can be kept after an error: whole MEPs that still wait are written if there is room, every segment
-// is cut back to its last whole MEP, and closed. The caller holds own, so that no Write is under way.
+// closeAfterError keeps what can be kept after an error: whole MEPs that still wait are written if there is room, every
+// segment is cut back to its last whole MEP, and closed. The caller holds own, so that no Write is under way.
 func (s *Segments) closeAfterError() {
 	if s.closedAfterError {
 		return
@@ -373,11 +373,12 @@ func (g *segment) salvage(b *block, count *counters) {
 	if g.broken != nil || !next.Parse(entries) || next.Offset != g.indexedEnd.Load() {
 		return
 	}
-	_ = g.write(b.offset+int64(b.claimedBytes), b.complete[b.claimedBytes:], entries, count) // the output has failed before
+	// the output has failed before
+	_ = g.write(b.offset+int64(b.claimedBytes), b.complete[b.claimedBytes:], entries, count)
 }
 
-// truncateSegment cuts a segment back to its last whole MEP and closes it. One without any is removed: it holds nothing that was
-// ever acknowledged.
+// truncateSegment cuts a segment back to its last whole MEP and closes it. One without any is removed: it holds nothing
+// that was ever acknowledged.
 func (s *Segments) truncateSegment(g *segment) error {
 	kept := g.indexedEnd.Load()
 	g.syncMu.Lock()

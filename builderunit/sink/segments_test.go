@@ -435,7 +435,7 @@ func (n *nowhere) WriteAt(p []byte, at int64) (int, error) {
 	return len(p), nil
 }
 
-// Look says that all of it is there.
+// Stat says that all of it is there.
 func (n *nowhere) Stat(at *unix.Stat_t) error {
 	err := n.storage.Stat(at)
 	at.Size = n.bytes

@@ -66,8 +66,8 @@ func (v *Viewer) Close() {
 	})
 }
 
-// AppendEvents appends events of the queue to a slice, without waiting for any: not more than about so many bytes, but one
-// event at least if there is one.
+// AppendEvents appends events of the queue to a slice, without waiting for any: not more than about so many bytes, but
+// one event at least if there is one.
 func (v *Viewer) AppendEvents(into []selection.Event, bytes int) []selection.Event {
 	for n := 0; n < bytes; {
 		select {

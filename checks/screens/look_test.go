@@ -12,20 +12,26 @@ import (
 const tooPale = `(() => {
   const canvas = document.createElement("canvas"), c = canvas.getContext("2d", {willReadFrequently: true});
   canvas.width = canvas.height = 1;
-  const rgba = (colour) => { c.clearRect(0, 0, 1, 1); c.fillStyle = colour; c.fillRect(0, 0, 1, 1); const d = c.getImageData(0, 0, 1, 1).data; return [d[0], d[1], d[2], d[3] / 255]; };
+  const rgba = (colour) => { c.clearRect(0, 0, 1, 1); c.fillStyle = colour; c.fillRect(0, 0, 1,
+  	1); const d = c.getImageData(0, 0, 1, 1).data; return [d[0], d[1], d[2], d[3] / 255]; };
   const over = (top, under) => [0, 1, 2].map((i) => top[i] * top[3] + under[i] * (1 - top[3])).concat(1);
   const behind = (e) => {
     const layers = [];
     for (; e; e = e.parentElement) { const l = rgba(getComputedStyle(e).backgroundColor); layers.unshift(l); if (l[3] === 1) break; }
     return layers.reduce((under, top) => over(top, under), [255, 255, 255, 1]);
   };
-  const bright = (v) => { const [r, g, b] = v.map((x) => (x / 255 <= 0.03928 ? x / 255 / 12.92 : ((x / 255 + 0.055) / 1.055) ** 2.4)); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const bright = (v) => { const [r, g, b] = v.map((x) => (x / 255 <= 0.03928 ? x / 255 / 12.92 : ((x / 255 +
+  	0.055) / 1.055) ** 2.4)); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
   const out = [];
   for (const e of document.querySelectorAll("body *")) {
-    if (![...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim()) || !e.checkVisibility() || e.closest("[aria-disabled=true], .unseen, svg, noscript, script")) continue;
-    const ground = behind(e), style = getComputedStyle(e), a = bright(over(rgba(style.color), ground)), b = bright(ground), ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-    const big = parseFloat(style.fontSize) >= 24 || (parseFloat(style.fontSize) >= 18.7 && Number(style.fontWeight) >= 700);
-    if (ratio < (big ? 3 : 4.5)) out.push(e.tagName + "." + e.className + " \"" + e.textContent.slice(0, 30) + "\": " + ratio.toFixed(2));
+    if (![...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim()) || !e.checkVisibility() ||
+    	e.closest("[aria-disabled=true], .unseen, svg, noscript, script")) continue;
+    const ground = behind(e), style = getComputedStyle(e), a = bright(over(rgba(style.color),
+    	ground)), b = bright(ground), ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    const big = parseFloat(style.fontSize) >= 24 || (parseFloat(style.fontSize) >= 18.7 &&
+    	Number(style.fontWeight) >= 700);
+    if (ratio < (big ? 3 : 4.5)) out.push(e.tagName + "." + e.className + " \"" + e.textContent.slice(0, 30) + "\": " +
+    	ratio.toFixed(2));
   }
   return [...new Set(out)].join("\n");
 })()`
@@ -93,7 +99,8 @@ func TestEveryScreenFitsAndCanBeRead(t *testing.T) {
 			b.sees("main .dump", "01 02 03")
 			b.sees(".displaybox", "two B mesons")
 			b.sees(".displaybox", "It has 1 of the detector's 100 boards")
-			b.wait("hits are drawn, in a window as wide as the page", `document.querySelectorAll(".displaybox circle.hit").length >= 3`)
+			b.wait("hits are drawn, in a window as wide as the page",
+				`document.querySelectorAll(".displaybox circle.hit").length >= 3`)
 			look("events")
 			b.screen("#/log", `document.querySelector(".events time")`)
 			look("log")

@@ -60,7 +60,8 @@ func TestARunFromThePage(t *testing.T) {
 	b.wait("decisions are counted", `/^[1-9]/.test(document.querySelector(".decisions dd").textContent)`)
 	b.wait("the parts of their time are drawn", `document.querySelectorAll(".decisions .times-table tbody tr").length === 6 &&
 		[...document.querySelectorAll(".decisions .times-table tbody svg")].every(e => e.querySelector(".bar"))`)
-	b.wait("each builder unit has its filter", `document.querySelectorAll(".decisions .filter-table tbody tr").length === 4`)
+	b.wait("each builder unit has its filter",
+		`document.querySelectorAll(".decisions .filter-table tbody tr").length === 4`)
 	b.sees(".tree", "n3")
 	b.sees(".events", "Running")
 

@@ -32,7 +32,10 @@ func (s *Stream) Close(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.await(ctx, hasDeadline, end, func() bool { return s.ended && s.end == end && s.allResolved() }); err != nil {
+	if err := s.await(ctx, hasDeadline, end, func() bool {
+		return s.ended && s.end == end &&
+			s.allResolved()
+	}); err != nil {
 		return err
 	}
 	return s.givenUpError()

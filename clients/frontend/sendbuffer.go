@@ -2,8 +2,8 @@ package frontend
 
 import "sort"
 
-// sendBuffer is a ring of memory with the frames that are not safe, and with those that are not sent. Positions count bytes
-// since it was made; a position is in the memory at its remainder by the size.
+// sendBuffer is a ring of memory with the frames that are not safe, and with those that are not sent. Positions count
+// bytes since it was made; a position is in the memory at its remainder by the size.
 type sendBuffer struct {
 	mem              []byte
 	tail, sent, head uint64          // tail ≤ sent ≤ head: from tail on frames are kept, from sent on they are to be sent
@@ -63,8 +63,8 @@ func (k *sendBuffer) unsent() []byte {
 	return k.mem[at:min(at+n, at+streamWrite, uint64(len(k.mem)))]
 }
 
-// release lets go of the frames of all events below that number, if they were sent. The frame that a connection broke in
-// is kept, too: it is sent again from its beginning.
+// release lets go of the frames of all events below that number, if they were sent. The frame that a connection broke
+// in is kept, too: it is sent again from its beginning.
 func (k *sendBuffer) release(event uint64) {
 	for k.first < k.last && k.frameAt(k.first).event < event && k.frameAt(k.first).end <= k.sent {
 		k.tail = k.frameAt(k.first).end

@@ -134,7 +134,8 @@ func (r *Ring) attach() (err error) {
 	if !ours {
 		return ErrAttached
 	}
-	r.core, err = fragring.AttachProducer(base, r.seg.Bytes(), fragring.ProducerInfo{PID: uint32(os.Getpid()), Name: r.set.Name})
+	r.core, err = fragring.AttachProducer(base, r.seg.Bytes(), fragring.ProducerInfo{PID: uint32(os.Getpid()),
+		Name: r.set.Name})
 	switch {
 	case errors.Is(err, ErrClosed):
 		return ErrGone // its name goes at once

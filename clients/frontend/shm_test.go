@@ -59,7 +59,8 @@ func producers(t testing.TB) map[string]func() []string {
 	}
 }
 
-// olderProducers are the producers of an earlier release, 226138c3, with the clients as they were then: revision 1 of the ring.
+// olderProducers are the producers of an earlier release, 226138c3, with the clients as they were then: revision 1 of
+// the ring.
 func olderProducers(t testing.TB) map[string]func() []string {
 	const dir = "testdata/226138c3/"
 	return map[string]func() []string{
@@ -77,7 +78,8 @@ func olderProducers(t testing.TB) map[string]func() []string {
 	}
 }
 
-// testedProducers are all producers, and in the short form those of this release: TestOtherLanguages has the older ones too.
+// testedProducers are all producers, and in the short form those of this release: TestOtherLanguages has the older ones
+// too.
 func testedProducers(t testing.TB) map[string]func() []string {
 	if testing.Short() {
 		return producers(t)

@@ -92,7 +92,8 @@ func (c *benchCarriersCmd) Run(ctx context.Context, to streams) error {
 	if report == nil {
 		return err
 	}
-	err = errors.Join(printResult(to.out, report, c.JSON, report.WriteTable), benchOut(c.Out).write(report, report.WritePage),
+	err = errors.Join(printResult(to.out, report, c.JSON, report.WriteTable),
+		benchOut(c.Out).write(report, report.WritePage),
 		err)
 	switch {
 	case err != nil:

@@ -93,7 +93,10 @@ func (c *wordsCmd) Run(ctx context.Context, k *kong.Context, to streams) error {
 	if n := len(words); n > 0 && !strings.HasSuffix(c.Line, " ") {
 		words, word = words[:n-1], words[n-1]
 	}
-	for _, p := range proposals(k.Model.Node, words, word, func() []string { return completeFromControl(ctx, words, word) }) {
+	for _, p := range proposals(k.Model.Node, words, word, func() []string {
+		return completeFromControl(ctx, words,
+			word)
+	}) {
 		fmt.Fprintln(to.out, p)
 	}
 	return nil
@@ -181,12 +184,12 @@ func values(f *kong.Flag, before string, add func(string)) {
 	}
 }
 
-// completionTimeout is how long a completion may wait for a control: longer than one takes that is there, and shorter than
-// whoever typed Tab.
+// completionTimeout is how long a completion may wait for a control: longer than one takes that is there, and shorter
+// than whoever typed Tab.
 const completionTimeout = 500 * time.Millisecond
 
-// completeFromControl asks the control that the flags on the line, or the environment, name. Without one only what is known here
-// is proposed.
+// completeFromControl asks the control that the flags on the line, or the environment, name. Without one only what is
+// known here is proposed.
 func completeFromControl(ctx context.Context, words []string, word string) []string {
 	var c cli
 	free := []string{}

@@ -72,7 +72,8 @@ func hostRow(row printRow, h *nodes.Hosts) {
 // decisionDeliveryRows say what the readout units made of decisions, if there is something to say.
 func decisionDeliveryRows(row printRow, h *nodes.ReadoutDecisions) {
 	if h.LeftOut+h.Unconfirmed > 0 {
-		row("told to RUs", "%d decisions, %d were left out for slow readout units, of %d nobody knows", h.Confirmed, h.LeftOut,
+		row("told to RUs", "%d decisions, %d were left out for slow readout units, of %d nobody knows", h.Confirmed,
+			h.LeftOut,
 			h.Unconfirmed)
 	}
 	if h.MEPs > 0 {

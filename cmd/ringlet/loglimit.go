@@ -14,8 +14,8 @@ import (
 // has a terminal wants to know what is wrong, and once.
 const logBurst = 3
 
-// rateLimitedHandler is a log that tells of the same kind only so often. Lines with other words are another kind, and so are those
-// of another level.
+// rateLimitedHandler is a log that tells of the same kind only so often. Lines with other words are another kind, and
+// so are those of another level.
 type rateLimitedHandler struct {
 	slog.Handler
 
@@ -26,8 +26,8 @@ func newRateLimitedHandler(h slog.Handler) rateLimitedHandler {
 	return rateLimitedHandler{h, &connlimit.LogLimiter{Burst: logBurst}}
 }
 
-// rateLimitedLog is the log of a node of ringlet run: all warnings, but each kind seldom; with verbose, everything. rest
-// tells what is untold.
+// rateLimitedLog is the log of a node of ringlet run: all warnings, but each kind seldom; with verbose, everything.
+// rest tells what is untold.
 func rateLimitedLog(w io.Writer, verbose bool) (log *slog.Logger, rest func()) {
 	if log = leveled(w, slog.LevelWarn, verbose); verbose {
 		return log, func() {}

@@ -167,8 +167,8 @@ func (c *nodeCmd) keys() (*certs.Identity, []byte, error) {
 	return id, key, err
 }
 
-// resolveHosts settles what --host and --data-host are: addresses of this host that others can call. Of a process without
-// data, data is nil.
+// resolveHosts settles what --host and --data-host are: addresses of this host that others can call. Of a process
+// without data, data is nil.
 func resolveHosts(ctx context.Context, host, data *string) (err error) {
 	if *host, err = address.ResolveLocal(ctx, *host); err != nil {
 		return fmt.Errorf("host: %w", err)

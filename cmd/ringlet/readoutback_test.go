@@ -62,8 +62,8 @@ func TestKilledReadoutUnitComesBack(t *testing.T) {
 	}
 }
 
-// checkMarkedMissing holds that the MEPs of the output lack exactly the parts of one readout unit, from about the MEP on
-// from which the manifest says that it was gone, and none from that on from which it was back.
+// checkMarkedMissing holds that the MEPs of the output lack exactly the parts of one readout unit, from about the MEP
+// on from which the manifest says that it was gone, and none from that on from which it was back.
 func (s *session) checkMarkedMissing(ru int) {
 	s.t.Helper()
 	dirs, _ := filepath.Glob(filepath.Join(s.dir, "out", "*"))

@@ -132,8 +132,8 @@ func (s *service) monitored(server *api.Server) (end func(), err error) {
 // linkFile is the file beside the records with the link to the page, for its owner alone.
 const linkFile = "page-link"
 
-// printAddresses tells where everything is. The output of a run control goes to a log that others may read, as a rule: what
-// opens a session as admin is told to a terminal, and else stands in a file.
+// printAddresses tells where everything is. The output of a run control goes to a log that others may read, as a rule:
+// what opens a session as admin is told to a terminal, and else stands in a file.
 func (s *service) printAddresses(out io.Writer, server *api.Server) error {
 	fmt.Fprintf(out, "nodes join at   %s\n", s.Members.Addr())
 	if s.ctl {

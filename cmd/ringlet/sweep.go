@@ -133,7 +133,8 @@ func (c *benchSweepCmd) printSummary(to streams, sum *sweep.Summary, dir string)
 	return nil
 }
 
-// measureRaw takes one raw measurement of this machine, as ringlet bench carriers takes it or another bench that it names.
+// measureRaw takes one raw measurement of this machine, as ringlet bench carriers takes it or another bench that it
+// names.
 func measureRaw(ctx context.Context, to streams, program, name string) (trial.Figures, error) {
 	if bench.IsBetweenNodes(name) {
 		between := nodesConfig("quic", benchSpin)

@@ -99,7 +99,8 @@ func TestWordsAreForAShell(t *testing.T) {
 
 // TestPortsOfTheirOwnBind: a share is one of the slowest port.
 func TestPortsOfTheirOwnBind(t *testing.T) {
-	ground, err := checkCommandLine([]string{"testbed", "run", "--hosts=4", "--rate=200Mbit", "--ports=n2=50Mbit", "--", "--nodes=4"})
+	ground, err := checkCommandLine([]string{"testbed", "run", "--hosts=4", "--rate=200Mbit", "--ports=n2=50Mbit", "--",
+		"--nodes=4"})
 	if err != nil || ground != (sweep.Ground{Hosts: 4, Port: 50e6}) {
 		t.Errorf("%+v, %v", ground, err)
 	}

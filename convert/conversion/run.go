@@ -58,8 +58,8 @@ func (e *OutputExistsError) Error() string { return e.Path + " " + e.Why }
 // partialSuffix is behind the name of an output that is not whole.
 const partialSuffix = ".partial"
 
-// Run converts. Errors: *NameError, *OutputExistsError, *input.BadError without Skip, *input.LiveError, ctx's, and those of
-// the system.
+// Run converts. Errors: *NameError, *OutputExistsError, *input.BadError without Skip, *input.LiveError, ctx's, and
+// those of the system.
 func Run(ctx context.Context, o Options) (Result, error) {
 	kind, single, err := o.kind()
 	o.Output = filepath.Clean(o.Output)
@@ -142,7 +142,8 @@ func (o *Options) free(single bool) error {
 		return nil
 	}
 	if _, err := safeopen.StatNoFollow(filepath.Join(o.Output, journalName)); err != nil {
-		return &OutputExistsError{o.Output, "was not made by a conversion, and --force replaces only what was: give another name"}
+		return &OutputExistsError{o.Output,
+			"was not made by a conversion, and --force replaces only what was: give another name"}
 	}
 	return nil
 }

@@ -48,8 +48,8 @@ func (o *once) begin(file int) {
 	}
 }
 
-// record says whether an input before this one has a fragment, and keeps in mind that this one has it. A mark stands for
-// a fragment that did not come, so an input has it, too, if it has the fragment; not the other way round.
+// record says whether an input before this one has a fragment, and keeps in mind that this one has it. A mark stands
+// for a fragment that did not come, so an input has it, too, if it has the fragment; not the other way round.
 func (o *once) record(source uint16, event uint64, mark bool) (again bool, err error) {
 	if o.contains(sourceKey{source, false}, event) || mark && o.contains(sourceKey{source, true}, event) {
 		return true, nil

@@ -36,7 +36,8 @@ func checkRequest(fsm *ecsv1.FSM, req *ecsv1.CommandRequest) error {
 	for _, name := range slices.Sorted(maps.Keys(req.GetArguments())) {
 		j := slices.IndexFunc(arguments, func(a *ecsv1.Argument) bool { return a.GetName() == name })
 		if j < 0 {
-			return &ArgumentError{Name: argumentPath(name), Why: fmt.Sprintf("%s has no argument %s, %s", req.GetCommand(), quote(name),
+			return &ArgumentError{Name: argumentPath(name), Why: fmt.Sprintf("%s has no argument %s, %s", req.GetCommand(),
+				quote(name),
 				describeArguments(arguments))}
 		}
 		if why := typeMismatch(arguments[j].GetType(), req.GetArguments()[name]); why != "" {
@@ -45,7 +46,8 @@ func checkRequest(fsm *ecsv1.FSM, req *ecsv1.CommandRequest) error {
 	}
 	for _, a := range arguments {
 		if a.GetRequired() && req.GetArguments()[a.GetName()] == "" {
-			return &ArgumentError{Name: argumentPath(a.GetName()), Why: fmt.Sprintf("%s needs it: %s", req.GetCommand(), a.GetHelp())}
+			return &ArgumentError{Name: argumentPath(a.GetName()), Why: fmt.Sprintf("%s needs it: %s", req.GetCommand(),
+				a.GetHelp())}
 		}
 	}
 	return nil

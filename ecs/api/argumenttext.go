@@ -23,8 +23,8 @@ const (
 // leadingSettings are the settings that reach outside: they come first, so that no others push them out.
 var leadingSettings = []string{"input", "output", "filter", "decision-output", "overwrite", "node", "remark"}
 
-// formatArguments are the arguments of a command in one line, a configuration as its settings. What looks like a secret is
-// masked.
+// formatArguments are the arguments of a command in one line, a configuration as its settings. What looks like a secret
+// is masked.
 func formatArguments(args map[string]string) string {
 	values := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(args)) { // settings come behind the configuration that they change

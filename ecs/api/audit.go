@@ -49,8 +49,8 @@ type auditor struct {
 	broken  bool                        // the last entry could not be written
 }
 
-// checkWritable says whether what is about to be done could be written down. After an entry that could not, one must first
-// succeed.
+// checkWritable says whether what is about to be done could be written down. After an entry that could not, one must
+// first succeed.
 func (a *auditor) checkWritable() error {
 	a.mu.Lock()
 	broken := a.broken

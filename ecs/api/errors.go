@@ -148,7 +148,8 @@ func asStatus(err error) error {
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return newStatus(codes.DeadlineExceeded, errors.New("the time for the answer is over; a command that was begun goes on"),
+		return newStatus(codes.DeadlineExceeded,
+			errors.New("the time for the answer is over; a command that was begun goes on"),
 			reasonTime, nil)
 	case errors.Is(err, context.Canceled):
 		return newStatus(codes.Canceled, errors.New("the caller is gone; a command that was begun goes on"), reasonGone, nil)
@@ -187,7 +188,8 @@ func statusOf(err error) error {
 		return newStatus(codes.InvalidArgument, err, reasonArgument, map[string]string{"argument": argument.Name},
 			badRequest(argument.Name, argument.Why))
 	case errors.As(err, &settings):
-		return newStatus(codes.InvalidArgument, err, reasonConfiguration, nil, badRequest("configuration", settings.Problems...))
+		return newStatus(codes.InvalidArgument, err, reasonConfiguration, nil,
+			badRequest("configuration", settings.Problems...))
 	case errors.As(err, &fault):
 		c := fault.Cause
 		return newStatus(codes.Aborted, err, c.GetCode(),
@@ -219,8 +221,8 @@ func badRequest(field string, whys ...string) *errdetails.BadRequest {
 	return b
 }
 
-// newStatus makes a status with an ErrorInfo and further details. Where these hold what cannot be sent, the ErrorInfo goes
-// alone.
+// newStatus makes a status with an ErrorInfo and further details. Where these hold what cannot be sent, the ErrorInfo
+// goes alone.
 func newStatus(code codes.Code, err error, reason string, metadata map[string]string,
 	details ...protoadapt.MessageV1) error {
 	s := status.New(code, validUTF8(err.Error()))

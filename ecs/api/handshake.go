@@ -87,12 +87,13 @@ func (h *auditedLog) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// writeHandshake writes of a peer that was refused. Somebody who connects and says nothing, as probes of ports do, was not
-// refused.
+// writeHandshake writes of a peer that was refused. Somebody who connects and says nothing, as probes of ports do, was
+// not refused.
 func (a *auditor) writeHandshake(address string, err error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, syscall.ECONNRESET) {
 		a.log.Debug("a connection without a handshake", "address", address, "err", err)
 		return
 	}
-	_ = a.writeRefusal(caller{Name: unknownName, Address: address}, "connect", "", &identityError{certs.Explain(err).Error()})
+	_ = a.writeRefusal(caller{Name: unknownName, Address: address}, "connect", "",
+		&identityError{certs.Explain(err).Error()})
 }

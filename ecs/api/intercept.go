@@ -26,8 +26,8 @@ var audited = map[string]bool{
 }
 
 // unary is the way in for calls with one answer.
-func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any,
-	err error) {
+func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
+	handler grpc.UnaryHandler) (resp any, err error) {
 	caller, err := callerOf(ctx)
 	if err == nil {
 		err = permit(caller, info.FullMethod)
@@ -156,7 +156,8 @@ func (s *Server) auditCall(c caller, method string, req any, err error) {
 	}
 }
 
-// recoverPanic turns a panic of a handler into an error and an event: one call's mistake must not end everybody's control.
+// recoverPanic turns a panic of a handler into an error and an event: one call's mistake must not end everybody's
+// control.
 func (s *Server) recoverPanic(method string, err *error) {
 	p := recover()
 	if p == nil {
@@ -164,7 +165,8 @@ func (s *Server) recoverPanic(method string, err *error) {
 	}
 	s.log.Error("a handler panicked", "method", method, "panic", p, "stack", string(debug.Stack()))
 	s.addAlarm(fmt.Sprintf("the call %s ended in a mistake of the program: %v", shortName(method), p))
-	*err = newStatus(codes.Internal, fmt.Errorf("%s ended in a mistake of the program, which its log tells", shortName(method)),
+	*err = newStatus(codes.Internal, fmt.Errorf("%s ended in a mistake of the program, which its log tells",
+		shortName(method)),
 		reasonInternal, nil)
 }
 

@@ -158,7 +158,8 @@ func (h *fixture) web(method, path, body string, headers ...string) answer {
 	return got
 }
 
-// awaitRefusedHandshake waits for the entry of a refused handshake: the peer learns of its refusal before that is written.
+// awaitRefusedHandshake waits for the entry of a refused handshake: the peer learns of its refusal before that is
+// written.
 func (h *fixture) awaitRefusedHandshake(why string) {
 	h.t.Helper()
 	for end := time.Now().Add(patiently.Long); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {

@@ -45,7 +45,8 @@ func (o ownership) release(c caller) (ownership, error) {
 	return ownership{}, nil
 }
 
-// checkOwner says whether a command of the caller is obeyed: where nobody has control everybody's are, that role permits.
+// checkOwner says whether a command of the caller is obeyed: where nobody has control everybody's are, that role
+// permits.
 func (o ownership) checkOwner(c caller) error {
 	if o.name != "" && o.name != c.Name {
 		return &controlError{Owner: o.message()}

@@ -145,8 +145,8 @@ func callerOf(ctx context.Context) (caller, error) {
 	return callerByCertificate(c, info.State)
 }
 
-// callerByCertificate fills in who the certificate of a connection speaks for. A connection may outlive its certificate, a call
-// may not.
+// callerByCertificate fills in who the certificate of a connection speaks for. A connection may outlive its
+// certificate, a call may not.
 func callerByCertificate(c caller, state tls.ConnectionState) (caller, error) {
 	who, err := certs.PeerIdentity(state)
 	if err != nil {

@@ -82,7 +82,10 @@ func (s *service) Command(ctx context.Context, req *ecsv1.CommandRequest) (*ecsv
 }
 
 func (s *service) TakeControl(ctx context.Context, req *ecsv1.TakeControlRequest) (*ecsv1.Owner, error) {
-	return s.transferControl(ctx, func(o ownership, c caller) (ownership, error) { return o.acquire(c, req.GetForce(), s.now()) })
+	return s.transferControl(ctx, func(o ownership, c caller) (ownership,
+		error) {
+		return o.acquire(c, req.GetForce(), s.now())
+	})
 }
 
 func (s *service) ReleaseControl(ctx context.Context, _ *ecsv1.ReleaseControlRequest) (*ecsv1.Owner, error) {
@@ -90,7 +93,8 @@ func (s *service) ReleaseControl(ctx context.Context, _ *ecsv1.ReleaseControlReq
 }
 
 // transferControl takes a step of the ownership, and tells of it if it changed something.
-func (s *service) transferControl(ctx context.Context, step func(ownership, caller) (ownership, error)) (*ecsv1.Owner, error) {
+func (s *service) transferControl(ctx context.Context, step func(ownership, caller) (ownership,
+	error)) (*ecsv1.Owner, error) {
 	caller, err := callerOf(ctx)
 	if err != nil {
 		return nil, err

@@ -163,8 +163,9 @@ func (e *eventStream) writeHeartbeat() {
 
 // write sends text at once. The caller holds mu.
 func (e *eventStream) write(texts ...string) error {
-	_ = e.rc.SetWriteDeadline(time.Now().Add(e.stallTimeout)) // where it cannot be set, the heartbeat still ends what is dead
-	for _, text := range texts {                              // not joined: a sample may have many MB
+	// where it cannot be set, the heartbeat still ends what is dead
+	_ = e.rc.SetWriteDeadline(time.Now().Add(e.stallTimeout))
+	for _, text := range texts { // not joined: a sample may have many MB
 		if _, err := io.WriteString(e.w, text); err != nil {
 			return err
 		}

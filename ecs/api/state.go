@@ -13,7 +13,8 @@ import (
 // stateKey is where the memory holds what a restarted control needs so that its users notice nothing.
 const stateKey = "api"
 
-// savedState is what outlives the process: who has control, and the hashes of open sessions with the time each was opened.
+// savedState is what outlives the process: who has control, and the hashes of open sessions with the time each was
+// opened.
 type savedState struct {
 	Owner    string               `json:"owner,omitempty"`
 	Role     ecsv1.Role           `json:"role,omitempty"`
@@ -42,8 +43,8 @@ func (s *Server) saveState() {
 
 const lostSessionsText = "the sessions and the owner of the control are lost: users sign in, and take control again"
 
-// loadState reads what keep wrote. What cannot be read is as if it was not there, and said: whoever had control takes it
-// again.
+// loadState reads what keep wrote. What cannot be read is as if it was not there, and said: whoever had control takes
+// it again.
 func (s *Server) loadState() {
 	text, err := s.records.Recall(stateKey)
 	if err != nil || text == nil {

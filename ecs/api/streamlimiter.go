@@ -24,8 +24,8 @@ const (
 	stallTimeout = 10 * time.Second
 )
 
-// streamLimiter bounds streams: how many are open, and how many bytes are on their way in them; in all, and of one user. A user
-// that holds nothing may have one message of any size. It may be used by several goroutines.
+// streamLimiter bounds streams: how many are open, and how many bytes are on their way in them; in all, and of one
+// user. A user that holds nothing may have one message of any size. It may be used by several goroutines.
 type streamLimiter struct {
 	maxStreams int   // most; immutable
 	maxBytes   int64 // most; immutable
@@ -68,8 +68,8 @@ func (r *streamLimiter) closeStream(user string, held int64) {
 	r.add(user, usage{-1, -held})
 }
 
-// trySwap gives the bytes of a message back and takes those of the next, if there is room. Else nothing is taken, and the
-// channel closes when it is worth to ask again.
+// trySwap gives the bytes of a message back and takes those of the next, if there is room. Else nothing is taken, and
+// the channel closes when it is worth to ask again.
 func (r *streamLimiter) trySwap(user string, old, size int64) (yes bool, again <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,15 +12,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestStreamLimiterKeepsItsBounds: never more streams or bytes than may be, in all and of a user, but for the one message of a
-// user that holds nothing; nobody is turned away while there is room, and everything comes back.
+// TestStreamLimiterKeepsItsBounds: never more streams or bytes than may be, in all and of a user, but for the one
+// message of a user that holds nothing; nobody is turned away while there is room, and everything comes back.
 func TestStreamLimiterKeepsItsBounds(t *testing.T) {
 	type stream struct {
 		user string
 		held int64
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		r := streamLimiter{maxStreams: rapid.IntRange(1, 12).Draw(t, "streams"), maxBytes: int64(rapid.IntRange(4, 400).Draw(t, "bytes"))}
+		r := streamLimiter{maxStreams: rapid.IntRange(1, 12).Draw(t, "streams"),
+			maxBytes: int64(rapid.IntRange(4, 400).Draw(t, "bytes"))}
 		var open []*stream
 		for range rapid.IntRange(0, 200).Draw(t, "steps") {
 			of, all := map[string]usage{}, usage{}

@@ -92,13 +92,14 @@ func TestTheSameErrorBothWays(t *testing.T) {
 		}
 		if err := json.Unmarshal([]byte(got.body), &reply); err != nil || got.code != c.http || reply.Code != int(c.code) ||
 			reply.Message != s.Message() ||
-			len(reply.Details) != 2 || reply.Details[0].Reason != c.reason || !strings.HasSuffix(reply.Details[1].Type, c.detail) {
+			len(reply.Details) != 2 || reply.Details[0].Reason != c.reason ||
+			!strings.HasSuffix(reply.Details[1].Type, c.detail) {
 			t.Errorf("%v over HTTP: %d %s", c.req, got.code, got.body)
 		}
 	}
 }
 
-// reasonOf is the reason in the error that came over HTTP; what has not the shape of one has none.
+// reason is the reason in the error that came over HTTP; what has not the shape of one has none.
 func (a answer) reason() string {
 	var reply struct {
 		Code    int
@@ -109,7 +110,8 @@ func (a answer) reason() string {
 			Domain string
 		}
 	}
-	if json.Unmarshal([]byte(a.body), &reply) != nil || reply.Code == 0 || reply.Message == "" || len(reply.Details) == 0 ||
+	if json.Unmarshal([]byte(a.body), &reply) != nil || reply.Code == 0 || reply.Message == "" ||
+		len(reply.Details) == 0 ||
 		reply.Details[0].Domain != api.Domain || reply.Details[0].Type != "type.googleapis.com/google.rpc.ErrorInfo" {
 		return ""
 	}

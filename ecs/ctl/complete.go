@@ -91,8 +91,8 @@ func (b Vocabulary) values(a *ecsv1.Argument) []string {
 	return nil
 }
 
-// completeLine is a line with its last word completed as far as it is certain, and what it could become if that is not all
-// the way. The line ends where the cursor is.
+// completeLine is a line with its last word completed as far as it is certain, and what it could become if that is not
+// all the way. The line ends where the cursor is.
 func (b Vocabulary) completeLine(line string) (longer string, choices []string) {
 	words, open, err := split(line)
 	if err != nil || open {

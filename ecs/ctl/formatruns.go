@@ -37,7 +37,8 @@ func writeRuns(w io.Writer, r *ecsv1.ListRunsResponse) error {
 		if one.GetScan() != "" {
 			remark = strings.TrimSpace("scan " + one.GetScan() + " " + remark)
 		}
-		t.row(fmt.Sprint(one.GetNumber()), verdictText(one), formatTime(one.GetStartBegun()), formatSeconds(one.GetDurationS()),
+		t.row(fmt.Sprint(one.GetNumber()), verdictText(one), formatTime(one.GetStartBegun()),
+			formatSeconds(one.GetDurationS()),
 			fmt.Sprint(one.GetEventsBuilt()),
 			fmt.Sprint(one.GetEventsIncomplete()), Frequency(one.GetEventRateHz()),
 			Throughput(one.GetGoodputGbps()),

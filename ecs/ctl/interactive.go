@@ -177,8 +177,8 @@ func completer(b Vocabulary, t *term.Terminal) func(line string, pos int, key ru
 	}
 }
 
-// interruptReader makes of Ctrl-C what people expect of it where a line is typed: the line is given up. Terminal.ReadLine
-// would end.
+// interruptReader makes of Ctrl-C what people expect of it where a line is typed: the line is given up.
+// Terminal.ReadLine would end.
 type interruptReader struct {
 	in      io.Reader
 	pending []byte

@@ -63,7 +63,8 @@ func TestTapPage(t *testing.T) {
 	first := patiently.Receive(t, links)
 	sel := selection.Spec{Sources: []string{"0-3", "7"}, Rate: 2.5, Data: true}
 	said, err := look(first, TapOptions{Events: 2, Spec: sel})
-	if err != nil || strings.Count(said, `"data":"010203"`) != 2 || !strings.HasSuffix(said, "2 events shown of 20 built\n") {
+	if err != nil || strings.Count(said, `"data":"010203"`) != 2 ||
+		!strings.HasSuffix(said, "2 events shown of 20 built\n") {
 		t.Errorf("%v: %s", err, said)
 	}
 	next := patiently.Receive(t, links)

@@ -57,8 +57,8 @@ func withDefault(a *ecsv1.Argument, value string) *ecsv1.Argument {
 	return a
 }
 
-// localCommands are the commands that do not steer the partition. Words without a name go to the first argument that can take
-// them, so a more particular type stands before a more general one.
+// localCommands are the commands that do not steer the partition. Words without a name go to the first argument that
+// can take them, so a more particular type stands before a more general one.
 var localCommands = []*ecsv1.CommandDescription{
 	{Name: doStatus, Help: "Show the state of everything, who has control, and what may be done now."},
 	{Name: doSources, Help: "Show what each live source gives, and what is missing of it."},

@@ -114,9 +114,10 @@ func (w *waitCondition) timeoutError(most time.Duration, st *ecsv1.PartitionStat
 	return &Error{Command: doWait, Code: codeFault, Why: fmt.Sprintf("after %v %s: %s", most, what, where)}
 }
 
-// checkCondition asks where things stand. Done says that the wait is over, with err as its outcome; else err is why nothing was
-// to be seen.
-func (s *Session) checkCondition(ctx context.Context, w *waitCondition) (st *ecsv1.PartitionStatus, done bool, err error) {
+// checkCondition asks where things stand. Done says that the wait is over, with err as its outcome; else err is why
+// nothing was to be seen.
+func (s *Session) checkCondition(ctx context.Context,
+	w *waitCondition) (st *ecsv1.PartitionStatus, done bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	st, err = s.client.GetStatus(ctx, &ecsv1.GetStatusRequest{})
@@ -144,7 +145,8 @@ func (s *Session) checkCondition(ctx context.Context, w *waitCondition) (st *ecs
 }
 
 // checkRunEnd asks whether the run has its verdict.
-func (s *Session) checkRunEnd(ctx context.Context, w *waitCondition, st *ecsv1.PartitionStatus) (*ecsv1.PartitionStatus, bool,
+func (s *Session) checkRunEnd(ctx context.Context, w *waitCondition,
+	st *ecsv1.PartitionStatus) (*ecsv1.PartitionStatus, bool,
 	error) {
 	if w.run == 0 {
 		if why := st.GetNoRun(); why != nil {

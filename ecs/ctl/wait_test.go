@@ -17,8 +17,8 @@ type states struct {
 	next []*ecsv1.PartitionStatus
 }
 
-func (s *states) GetStatus(context.Context, *ecsv1.GetStatusRequest, ...grpc.CallOption) (*ecsv1.PartitionStatus,
-	error) {
+func (s *states) GetStatus(context.Context, *ecsv1.GetStatusRequest,
+	...grpc.CallOption) (*ecsv1.PartitionStatus, error) {
 	st := s.next[0]
 	s.next = s.next[1:]
 	return st, nil
@@ -41,10 +41,12 @@ func TestWhoseEndIsAwaited(t *testing.T) {
 		says     string
 	}{
 		"it has its number": {[]*ecsv1.PartitionStatus{partitionStatus("Running", 7, nil)}, codeGood, "run 7: GOOD"},
-		"it has none yet": {[]*ecsv1.PartitionStatus{partitionStatus("Starting", 6, nil), partitionStatus("Running", 7, nil)}, codeGood,
+		"it has none yet": {[]*ecsv1.PartitionStatus{partitionStatus("Starting", 6, nil), partitionStatus("Running", 7, nil)},
+			codeGood,
 			"run 7: GOOD"},
 		"it is over": {[]*ecsv1.PartitionStatus{partitionStatus("Ready", 7, nil)}, codeGood, "run 7: GOOD"},
-		"it never got one": {[]*ecsv1.PartitionStatus{partitionStatus("Starting", 6, nil), partitionStatus("Error", 6, broken)}, codeFault,
+		"it never got one": {[]*ecsv1.PartitionStatus{partitionStatus("Starting", 6, nil),
+			partitionStatus("Error", 6, broken)}, codeFault,
 			"has not come about: n2: it has not joined"},
 		"the load had failed": {[]*ecsv1.PartitionStatus{partitionStatus("Error", 6, broken)}, codeFault,
 			"has not come about: n2: it has not joined"},

@@ -21,8 +21,8 @@ func withStepTimeout(ctx context.Context, st *step) (context.Context, context.Ca
 	return context.WithCancel(ctx)
 }
 
-// endedNormally says whether a stream that is to be watched until it is enough has ended by that, and not by a fault. Being
-// interrupted is enough.
+// endedNormally says whether a stream that is to be watched until it is enough has ended by that, and not by a fault.
+// Being interrupted is enough.
 func endedNormally(ctx context.Context, err error) bool {
 	code := status.Code(err) // the control may see the time end before it has here
 	return err != nil && (ctx.Err() != nil || errors.Is(err, io.EOF) || code == codes.DeadlineExceeded ||

@@ -114,7 +114,8 @@ func (v *view) directions() (out []direction) {
 
 func sentAgain(v *view) findings {
 	n, b := v.now.GetTotal(), v.base.GetTotal()
-	all := direction{sent: increase(n.GetChunksSent(), b.GetChunksSent()), resent: increase(n.GetChunksResent(), b.GetChunksResent())}
+	all := direction{sent: increase(n.GetChunksSent(), b.GetChunksSent()),
+		resent: increase(n.GetChunksResent(), b.GetChunksResent())}
 	if !v.running() || all.sent < minChunks || all.share() <= 0.01 {
 		return nil
 	}
@@ -154,7 +155,8 @@ func oneWay(v *view) (out findings) {
 func kernelDrops(v *view) (out findings) {
 	for _, m := range v.members() {
 		if d := m.increase("socket.kernel_drops"); d > 0 {
-			out.add(m.GetName(), "the kernel threw away %.0f packets that came for %s, %.0f a second", d, m.GetName(), d/m.seconds)
+			out.add(m.GetName(), "the kernel threw away %.0f packets that came for %s, %.0f a second", d, m.GetName(),
+				d/m.seconds)
 		}
 	}
 	return out

@@ -351,7 +351,8 @@ func (v *view) slowestReadout() string {
 	if least == nil {
 		return "and nobody reads any"
 	}
-	return fmt.Sprintf("of which %s has read least, %d MEPs", unitName("readout unit", least.GetRuIndex(), least.GetName()),
+	return fmt.Sprintf("of which %s has read least, %d MEPs", unitName("readout unit", least.GetRuIndex(),
+		least.GetName()),
 		least.GetCounters()["ru.meps_read"])
 }
 

@@ -42,7 +42,8 @@ const (
 // Rules are all there are, in the order of the manual: of the partition first, of a machine last.
 func Rules() []Rule {
 	var all []Rule
-	for _, some := range [][]Rule{componentRules(), eventRules(), schedulerRules(), sourceRules(), readoutRules(), builderRules(),
+	for _, some := range [][]Rule{componentRules(), eventRules(), schedulerRules(), sourceRules(), readoutRules(),
+		builderRules(),
 		networkRules(), machineRules()} {
 		all = append(all, some...)
 	}

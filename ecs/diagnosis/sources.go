@@ -114,8 +114,8 @@ func (v *view) lagOf(all []stream, of int) (l lag) {
 	return l
 }
 
-// disjointSources says which live sources of different readout units share no number; "" if none do not. One that gave a single
-// number says nothing.
+// disjointSources says which live sources of different readout units share no number; "" if none do not. One that gave
+// a single number says nothing.
 func (v *view) disjointSources() string {
 	var ranges []plural.SourceRange
 	for _, x := range v.now.GetSources() {

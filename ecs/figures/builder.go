@@ -143,8 +143,8 @@ func reportOfRun(rep *nodev1.Report, run uint32) *nodev1.Report {
 	}
 }
 
-// Withdrawn is the state of a node that was told to end and has left the run in good order: it is silent since then, as it
-// should be.
+// Withdrawn is the state of a node that was told to end and has left the run in good order: it is silent since then, as
+// it should be.
 const Withdrawn = "left"
 
 // node makes the figures of a node.

@@ -24,7 +24,8 @@ func TestHistoryKeepsTheLast(t *testing.T) {
 		s := &ecsv1.Snapshot{At: timestamppb.New(epoch.Add(time.Duration(i) * sampleInterval)),
 			Total: &ecsv1.Figures{EventRateHz: float64(i)}}
 		b.history.add(s, 0)
-		s.At = timestamppb.New(epoch.Add(time.Duration(i)*sampleInterval + sampleInterval/2)) // too early to be one of its own
+		// too early to be one of its own
+		s.At = timestamppb.New(epoch.Add(time.Duration(i)*sampleInterval + sampleInterval/2))
 		b.history.add(s, 0)
 	}
 	all := b.Samples(math.MaxInt)

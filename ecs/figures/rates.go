@@ -12,8 +12,8 @@ type meter struct {
 	rate  float64
 }
 
-// minRateInterval is the least time a rate is measured over: a report at a change of state comes on the heels of the one
-// before, and two counts of a phase more or less would be a peak.
+// minRateInterval is the least time a rate is measured over: a report at a change of state comes on the heels of the
+// one before, and two counts of a phase more or less would be a peak.
 const minRateInterval = 100 * time.Millisecond
 
 // observe takes a reading and tells the rate per second, which stays as it was where the reading is not new.
@@ -78,8 +78,8 @@ type clock struct {
 	offsets []int64
 }
 
-// observe takes when a report was made, by the node's clock, and when it came, by the control's, both in µs. The time on
-// the way makes every offset too small, so the largest of the last ones is nearest.
+// observe takes when a report was made, by the node's clock, and when it came, by the control's, both in µs. The time
+// on the way makes every offset too small, so the largest of the last ones is nearest.
 func (c *clock) observe(made, came int64) int64 {
 	if made == 0 {
 		return 0

@@ -69,7 +69,8 @@ func Holders(reports []*nodev1.Report) []Holder {
 	return out
 }
 
-// SumMissing adds up what readout units that were gone are missing in, as builder units tell, in the order of their index.
+// SumMissing adds up what readout units that were gone are missing in, as builder units tell, in the order of their
+// index.
 func SumMissing(reports []*nodev1.Report) (all []*nodev1.Missing) {
 	for _, rep := range reports {
 		for _, m := range rep.GetMissing() {

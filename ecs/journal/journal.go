@@ -16,8 +16,8 @@ const kindGap = "gap"
 // KindLog is the kind of log lines.
 const KindLog = "log"
 
-// batchSize is how many events a subscription takes out of the journal at a time; no more than these are held for a reader
-// that is slow.
+// batchSize is how many events a subscription takes out of the journal at a time; no more than these are held for a
+// reader that is slow.
 const batchSize = 64
 
 // Journal keeps the last events. Methods may be called from any goroutine.

@@ -55,7 +55,8 @@ func TestWhatIsServed(t *testing.T) {
 		if r.StatusCode != c.status || r.Header.Get("Content-Type") != c.contentType {
 			t.Errorf("%s %s: %d %q", c.method, c.path, r.StatusCode, r.Header.Get("Content-Type"))
 		}
-		if r.Header.Get("Content-Security-Policy") != contentSecurityPolicy || r.Header.Get("X-Content-Type-Options") != "nosniff" {
+		if r.Header.Get("Content-Security-Policy") != contentSecurityPolicy ||
+			r.Header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s %s: not under the policy", c.method, c.path)
 		}
 	}

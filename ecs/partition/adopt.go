@@ -176,7 +176,8 @@ func (a *adopter) rejoin(ctx context.Context) error {
 	defer cancel()
 	err := crew.Rejoin(ctx, a.view, a.saved.Linked)
 	a.update(func(s *partitionState) { s.crew = crew })
-	a.publishf(warning, "run", nodes.Name, "the control has come back and finds its partition, which was %s", a.saved.State)
+	a.publishf(warning, "run", nodes.Name, "the control has come back and finds its partition, which was %s",
+		a.saved.State)
 	if a.saved.Run == 0 {
 		a.readStates(crew)
 	}
@@ -274,7 +275,8 @@ func (p *Partition) closeOrphans() error {
 	return nil
 }
 
-// rejoinTimeout is how long nodes may take to answer a control that has come back: it does not start those that are gone.
+// rejoinTimeout is how long nodes may take to answer a control that has come back: it does not start those that are
+// gone.
 func (p *Partition) rejoinTimeout() time.Duration {
 	return p.timeoutFor(2 * cmp.Or(p.cfg.JoinTimeout, defaultJoinTimeout))
 }

@@ -140,8 +140,8 @@ func allowedCommands(s fsm.State) []string {
 }
 
 // Command obeys a command whose form the API has checked.
-func (p *Partition) Command(ctx context.Context, user string, req *ecsv1.CommandRequest) (*ecsv1.CommandResponse,
-	error) {
+func (p *Partition) Command(ctx context.Context, user string,
+	req *ecsv1.CommandRequest) (*ecsv1.CommandResponse, error) {
 	name, args := req.GetCommand(), req.GetArguments()
 	p.publish(&ecsv1.Event{
 		Kind:      "command",
@@ -349,12 +349,12 @@ func (p *Partition) Check(ctx context.Context, req *ecsv1.CheckConfigurationRequ
 	return &ecsv1.CheckConfigurationResponse{Ok: true, Effective: string(cfg.Effective()), Hash: cfg.Hash()}
 }
 
-// checkTimeout is how long a check may read an input, and a disk take to say whether an output can be written: less than
-// clients wait. A load may take its own time to read an input.
+// checkTimeout is how long a check may read an input, and a disk take to say whether an output can be written: less
+// than clients wait. A load may take its own time to read an input.
 const checkTimeout = 8 * time.Second
 
-// checkMembers holds a configuration against the nodes that are present. Members that are not are left out, if the policies
-// bear it.
+// checkMembers holds a configuration against the nodes that are present. Members that are not are left out, if the
+// policies bear it.
 func (p *Partition) checkMembers(cfg config.Config, present map[string]cluster.Member) error {
 	names := cfg.MemberNames()
 	absent := p.addUnjoined(nil, names, present)
@@ -367,8 +367,8 @@ func (p *Partition) checkMembers(cfg config.Config, present map[string]cluster.M
 	return p.checkWritable(cfg, names, present)
 }
 
-// checkConfiguration holds a configuration against the nodes that are present, and against its input, which is read for at most so
-// long.
+// checkConfiguration holds a configuration against the nodes that are present, and against its input, which is read for
+// at most so long.
 func (p *Partition) checkConfiguration(
 	ctx context.Context, cfg config.Config, present map[string]cluster.Member, most time.Duration,
 ) error {
@@ -442,7 +442,8 @@ func (s *partitionState) exclusionError(state fsm.State, name, node string) erro
 			return preconditionError(state, name, err.Error())
 		}
 	default:
-		if _, _, err := selectMembers(l.cfg, l.names, append(s.excludedNodes(), absentNode{node, "it is to be excluded"})); err != nil {
+		if _, _, err := selectMembers(l.cfg, l.names, append(s.excludedNodes(),
+			absentNode{node, "it is to be excluded"})); err != nil {
 			return preconditionError(state, name, err.Error())
 		}
 	}

@@ -101,7 +101,8 @@ func (p *Partition) dueAttempts(now time.Time, members string) (runs []completio
 }
 
 // completeRecord tries to read what was not read of a run, and completes its record and its manifests with it.
-func (p *Partition) completeRecord(ctx context.Context, attempt completionAttempt, members map[string]cluster.Member) error {
+func (p *Partition) completeRecord(ctx context.Context, attempt completionAttempt,
+	members map[string]cluster.Member) error {
 	number := attempt.run
 	rec, err := p.cfg.Store.Get(number)
 	var none *record.NoRunError
@@ -181,8 +182,8 @@ func (p *Partition) publishCompleted(before, after *ecsv1.Run) {
 	})
 }
 
-// recordedReport is the report of a run on record. Where nobody could make one, as its control and its nodes were gone, it
-// is one that knows nothing but that.
+// recordedReport is the report of a run on record. Where nobody could make one, as its control and its nodes were gone,
+// it is one that knows nothing but that.
 func recordedReport(rec *ecsv1.Run) (*nodes.Report, error) {
 	report := &nodes.Report{}
 	if text := rec.GetReportJson(); text != "" {

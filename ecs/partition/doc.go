@@ -7,9 +7,9 @@
 //
 // # Core and shell
 //
-// The states are those of package node/fsm, whose step decides what a command does. selectMembers decides who takes part,
-// adoption what a control does that comes back, and Report.VerdictWord what a run was worth; all are pure. Partition is the shell:
-// it has one goroutine that looks after the run, and one for each step under way.
+// The states are those of package node/fsm, whose step decides what a command does. selectMembers decides who takes
+// part, adoption what a control does that comes back, and Report.VerdictWord what a run was worth; all are pure.
+// Partition is the shell: it has one goroutine that looks after the run, and one for each step under way.
 //
 // # What the caller must do, in order
 //

@@ -67,8 +67,8 @@ type farm struct {
 // farms counts them.
 var farms atomic.Uint32
 
-// controlSilence of a control is borne so long where nodes are to end a run by themselves. A control that is there is heard
-// within it, however busy the machine is.
+// controlSilence of a control is borne so long where nodes are to end a run by themselves. A control that is there is
+// heard within it, however busy the machine is.
 var controlSilence = patiently.Scaled(5 * time.Second)
 
 // timing of the gossip: who is busy has not failed.
@@ -341,8 +341,8 @@ func (h *farm) awaitState(state string) {
 	h.await("the partition is "+state, func() bool { return h.state() == state })
 }
 
-// restartControl is a control that comes back; it waits until so many nodes have joined it. With 0 some are gone, and it is not
-// to wait long for their answers.
+// restartControl is a control that comes back; it waits until so many nodes have joined it. With 0 some are gone, and
+// it is not to wait long for their answers.
 func (h *farm) restartControl(nodes int) {
 	h.t.Helper()
 	if nodes == 0 {

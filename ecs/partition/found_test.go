@@ -86,8 +86,9 @@ func TestNoRunBeforeItsStepReturns(t *testing.T) {
 				patiently.Hold(goOn)
 				return context.Cause(ctx)
 			})
-			p.runner = fsm.New(componentName, fsm.Actions{fsm.Start: start}, fsm.Options{Timeouts: fsm.Timeouts{fsm.Start: tc.timeout,
-				fsm.Stop: time.Hour}})
+			p.runner = fsm.New(componentName, fsm.Actions{fsm.Start: start},
+				fsm.Options{Timeouts: fsm.Timeouts{fsm.Start: tc.timeout,
+					fsm.Stop: time.Hour}})
 			defer func() { _ = p.runner.Close() }()
 			defer close(goOn)
 			if err := errors.Join(p.runner.Adopt(fsm.Ready), p.runner.Submit(fsm.Start)); err != nil {

@@ -59,7 +59,8 @@ type participants struct {
 }
 
 // selectParticipants says who takes part, if the policies bear it.
-func (p *Partition) selectParticipants(l *loadedConfig, absent []absentNode, present map[string]cluster.Member) (participants, error) {
+func (p *Partition) selectParticipants(l *loadedConfig, absent []absentNode,
+	present map[string]cluster.Member) (participants, error) {
 	absent = p.addUnjoined(absent, l.names, present)
 	cfg, names, err := selectMembers(l.cfg, l.names, absent)
 	return participants{cfg, names, absent}, err
@@ -75,7 +76,8 @@ func (p *Partition) crewMatches(crew *nodes.Crew, want participants) bool {
 	return was == want.cfg
 }
 
-// loadMembers decides who takes part from now on, meets them if they are others than before, and takes them to NotReady.
+// loadMembers decides who takes part from now on, meets them if they are others than before, and takes them to
+// NotReady.
 func (p *Partition) loadMembers(ctx context.Context) error {
 	l, err := p.resolveMembers(ctx)
 	if err != nil {
@@ -113,8 +115,8 @@ func (p *Partition) loadMembers(ctx context.Context) error {
 	return crew.Load(ctx)
 }
 
-// connectMembers makes the crew of those who are present and answer. Gossip takes seconds to miss a node: who does not answer is
-// absent, too.
+// connectMembers makes the crew of those who are present and answer. Gossip takes seconds to miss a node: who does not
+// answer is absent, too.
 func (p *Partition) connectMembers(ctx context.Context, l *loadedConfig, present map[string]cluster.Member,
 	absent []absentNode) (*nodes.Crew, []absentNode, error) {
 	for {
@@ -238,8 +240,8 @@ func (p *Partition) awaitNodes(ctx context.Context, cfg config.Config, until tim
 	})
 }
 
-// awaitJoined waits until enough are there, and no longer than somebody may still join: processes for those who are due are
-// started.
+// awaitJoined waits until enough are there, and no longer than somebody may still join: processes for those who are due
+// are started.
 func (p *Partition) awaitJoined(ctx context.Context, due []string, until time.Time,
 	enough func(map[string]cluster.Member) bool) map[string]cluster.Member {
 	ctx, cancel := context.WithDeadline(ctx, until)
@@ -267,8 +269,8 @@ func (p *Partition) awaitJoined(ctx context.Context, due []string, until time.Ti
 // memberPollInterval is how often it is looked whether a process has been started again.
 const memberPollInterval = 200 * time.Millisecond
 
-// livingMembers are the members less those whose process is known to have ended, which the gossip misses later: another one has
-// another address, or answers at that one.
+// livingMembers are the members less those whose process is known to have ended, which the gossip misses later: another
+// one has another address, or answers at that one.
 func (p *Partition) livingMembers(present map[string]cluster.Member) map[string]cluster.Member {
 	crew := p.currentState().crew
 	if crew == nil {
@@ -279,8 +281,8 @@ func (p *Partition) livingMembers(present map[string]cluster.Member) map[string]
 	return there
 }
 
-// joinDeadline is until when the step under way waits for members: as long as its command already does, or from now on where
-// nobody gave one.
+// joinDeadline is until when the step under way waits for members: as long as its command already does, or from now on
+// where nobody gave one.
 func (p *Partition) joinDeadline() time.Time {
 	if until := p.currentState().pendingCommand.joinDeadline; !until.IsZero() {
 		return until
@@ -296,8 +298,8 @@ func (p *Partition) joinTimeout() time.Duration {
 	return cmp.Or(p.cfg.JoinTimeout, defaultJoinTimeout)
 }
 
-// defaultJoinTimeout is how long a command waits for members that are not there: a node that was just started takes less than a
-// second.
+// defaultJoinTimeout is how long a command waits for members that are not there: a node that was just started takes
+// less than a second.
 const defaultJoinTimeout = 5 * time.Second
 
 // allPresent says that every node of the crew is there, as far as watches and gossip know.

@@ -77,9 +77,10 @@ func (p *Partition) reserveNumber(crew *nodes.Crew) error {
 		check.last = last
 	}
 	if known, err := p.cfg.Store.Last(); err == nil && known == 0 && check.last > 0 {
-		p.publishf(warning, "record", componentName, "the run control has no record of any run, and the output holds runs up to %d: "+
-			"the next one is numbered behind them; if records were kept elsewhere, end the run control and give it their "+
-			"directory with --state", check.last)
+		p.publishf(warning, "record", componentName,
+			"the run control has no record of any run, and the output holds runs up to %d: "+
+				"the next one is numbered behind them; if records were kept elsewhere, end the run control and give it their "+
+				"directory with --state", check.last)
 	}
 	if check.last == math.MaxUint32 {
 		return fmt.Errorf("the output holds a run %d, and no number is left behind it: give another output, or "+

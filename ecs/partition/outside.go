@@ -96,8 +96,8 @@ func (p *Partition) RunCommands(ctx context.Context, user string, commands ...st
 	return nil
 }
 
-// StopAndReport stops the run that goes on, for a run control that ends together with its nodes, and returns the report of the
-// last one; nil if there was none.
+// StopAndReport stops the run that goes on, for a run control that ends together with its nodes, and returns the report
+// of the last one; nil if there was none.
 func (p *Partition) StopAndReport() (*nodes.Report, error) {
 	if p.currentState().run != nil {
 		if err := p.RunCommands(context.Background(), "the end of the run control", "stop"); err != nil {

@@ -39,8 +39,8 @@ type Config struct {
 	Term tagnet.Term
 	// Inputs are where the inputs of runs may be read from. Nil: anywhere.
 	Inputs *safeopen.AllowedPaths
-	// LocalScheduler has the scheduler live in this process, at a TCP port; 0 means any. Else it lives on a node, and a run goes
-	// on without its control.
+	// LocalScheduler has the scheduler live in this process, at a TCP port; 0 means any. Else it lives on a node, and a
+	// run goes on without its control.
 	LocalScheduler bool
 	TagnetPort     int
 	// Spawner starts the processes of nodes, and starts those anew that have ended. Nil: nodes join by themselves.
@@ -49,8 +49,8 @@ type Config struct {
 	JoinTimeout time.Duration
 	// ReadyTimeout is how long nodes may take to appear and to become ready. Zero means 60 s.
 	ReadyTimeout time.Duration
-	// MinTimeout is how long each step, and each question to a node, may take at least, for machines that have much else to
-	// do. Zero means no longer than it has by itself.
+	// MinTimeout is how long each step, and each question to a node, may take at least, for machines that have much else
+	// to do. Zero means no longer than it has by itself.
 	MinTimeout time.Duration
 	Log        *slog.Logger // nil: slog.Default
 }
@@ -87,8 +87,8 @@ type Partition struct {
 	unread     map[uint32]readAttempt   // runs on record of whose output not all was read
 }
 
-// partitionState is how a partition stands. What its fields point to is not changed, but for crew and run, which have locks
-// of their own, and rec.
+// partitionState is how a partition stands. What its fields point to is not changed, but for crew and run, which have
+// locks of their own, and rec.
 type partitionState struct {
 	outputCheck      outputCheck    // of the start under way
 	pendingCommand   pendingCommand // what the commands under way were given
@@ -156,7 +156,8 @@ func New(cfg Config) *Partition {
 		unread:         map[uint32]readAttempt{},
 		readingSlot:    make(chan struct{}, 1),
 		partitionState: partitionState{nextClosed: make(chan struct{})},
-		spawned:        spawnedProcesses{running: map[string]bool{}, ended: map[string]string{}, nextEnd: make(chan struct{})},
+		spawned: spawnedProcesses{running: map[string]bool{}, ended: map[string]string{},
+			nextEnd: make(chan struct{})},
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.runner = fsm.New(componentName, fsm.Actions{

@@ -164,8 +164,8 @@ func (u *pendingWrites) writeAll(events []*ecsv1.Event, records []*ecsv1.Run, st
 	return nil
 }
 
-// transientError passes on an error that may pass. What is refused for good is not tried again; an event that comes behind
-// the end of its run is in the journal.
+// transientError passes on an error that may pass. What is refused for good is not tried again; an event that comes
+// behind the end of its run is in the journal.
 func (u *pendingWrites) transientError(err error) error {
 	var closed *record.ClosedError
 	var none *record.NoRunError

@@ -153,7 +153,8 @@ func planConfiguring(plan *planner) {
 		return
 	}
 	for i, role := range who.cfg.Roles() {
-		plan.addStep(who.names[i], "makes the memory of %s and its links, and goes through Configuring to Ready", describeUnits(role))
+		plan.addStep(who.names[i], "makes the memory of %s and its links, and goes through Configuring to Ready",
+			describeUnits(role))
 	}
 }
 

@@ -31,8 +31,8 @@ func (p *Partition) preRunWork(step fsm.Work) fsm.Work {
 	}
 }
 
-// noteStartFailure notes why the run that was asked for last does not come about. What is refused while a run goes on has missed
-// none.
+// noteStartFailure notes why the run that was asked for last does not come about. What is refused while a run goes on
+// has missed none.
 func (p *Partition) noteStartFailure(err error) {
 	p.update(func(s *partitionState) {
 		if s.rec == nil {

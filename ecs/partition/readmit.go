@@ -9,7 +9,8 @@ import (
 	"ringlet/node/fsm"
 )
 
-// readmitter looks for nodes that were lost in a run and are back in the cluster, and takes them into it, one at a time.
+// readmitter looks for nodes that were lost in a run and are back in the cluster, and takes them into it, one at a
+// time.
 type readmitter struct {
 	p         *Partition
 	run       *nodes.Run
@@ -17,8 +18,8 @@ type readmitter struct {
 	pending   chan struct{}        // of the one under way, closed when it is over; nil: there is none
 }
 
-// readmitRetryDelay is how long a node waits that could not come back, before it is tried again. A process that has just been
-// killed may be a member of the cluster still.
+// readmitRetryDelay is how long a node waits that could not come back, before it is tried again. A process that has
+// just been killed may be a member of the cluster still.
 const readmitRetryDelay = 2 * time.Second
 
 func (p *Partition) newReadmitter(run *nodes.Run) *readmitter {
@@ -71,7 +72,8 @@ func (c *readmitter) readmit(ctx context.Context, m cluster.Member) {
 	}
 	if gone == nil {
 		p.log.Warn("the node of the decision unit is back in the run", "node", m.Name)
-		p.publishf(info, "back", m.Name, "%s was lost and is back: events are decided from the next one that is triggered", m.Name)
+		p.publishf(info, "back", m.Name, "%s was lost and is back: events are decided from the next one that is triggered",
+			m.Name)
 		c.noteReadmitted()
 		return
 	}

@@ -60,8 +60,8 @@ func (p *Partition) noteBegun(run *nodes.Run) {
 	p.publishf(info, "run", componentName, "run %d has begun", run.Number())
 }
 
-// noteStopping notes when the end of the run was asked for, or struck, and what struck, before anybody hears of it. Only
-// the first time counts.
+// noteStopping notes when the end of the run was asked for, or struck, and what struck, before anybody hears of it.
+// Only the first time counts.
 func (p *Partition) noteStopping(why string, struck *ecsv1.Cause) {
 	by := p.currentState().pendingCommand.user
 	p.changeRecord(func(r *ecsv1.Run) {
@@ -133,8 +133,8 @@ func (p *Partition) closeRun(run *nodes.Run, report *nodes.Report) {
 	p.shutdownRun(run)
 }
 
-// shutdownRun ends the scheduler of a run when the store has its record: a control that is killed before finds a run with its
-// scheduler, which can tell how it ended.
+// shutdownRun ends the scheduler of a run when the store has its record: a control that is killed before finds a run
+// with its scheduler, which can tell how it ended.
 func (p *Partition) shutdownRun(run *nodes.Run) {
 	if !p.pendingWrites.hasRecord(run.Number()) {
 		run.Shutdown()
@@ -165,7 +165,8 @@ func (p *Partition) publishClosing(number uint32, report *nodes.Report) {
 	if report.ExitStatus() != nodes.ExitGood || recordVerdict(report) != ecsv1.Verdict_VERDICT_GOOD {
 		how = warning
 	}
-	p.publishf(how, "run", componentName, "run %d is over (%s): %s, %d events built, %d incomplete%s", number, report.EndCause,
+	p.publishf(how, "run", componentName, "run %d is over (%s): %s, %d events built, %d incomplete%s", number,
+		report.EndCause,
 		verdictWord(recordVerdict(report)), report.EventsBuilt, report.EventsIncomplete, reasonClause(report.VerdictReason))
 }
 
@@ -282,8 +283,8 @@ func fillResults(r *ecsv1.Run, report *nodes.Report) {
 	}
 }
 
-// noteSelfStop notes that the nodes have begun to end a run while no control was there, and when: at the latest when that
-// was found.
+// noteSelfStop notes that the nodes have begun to end a run while no control was there, and when: at the latest when
+// that was found.
 func noteSelfStop(r *ecsv1.Run, stopped *nodev1.Cause, found time.Time) {
 	at := timestamppb.New(clampTime(r.GetStartDone(), time.UnixMicro(stopped.GetAtUs()), found))
 	r.Cause = &ecsv1.Cause{
@@ -328,8 +329,8 @@ func noteEndUnknown(r *ecsv1.Run, missing []string) {
 		strings.Join(missing, ", "))
 }
 
-// closeAbandoned closes the record of a run of which nothing more can be known. One that had begun, and that no fault had
-// struck, may have ended in good order: it is INCOMPLETE, since nobody can tell, and not ABORTED.
+// closeAbandoned closes the record of a run of which nothing more can be known. One that had begun, and that no fault
+// had struck, may have ended in good order: it is INCOMPLETE, since nobody can tell, and not ABORTED.
 func closeAbandoned(r *ecsv1.Run, why string) {
 	now := timestamppb.Now()
 	r.Verdict, r.StopDone, r.EndFound = ecsv1.Verdict_VERDICT_INCOMPLETE, now, true

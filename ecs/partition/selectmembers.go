@@ -46,9 +46,9 @@ func (e *tooFewUnitsError) asFault() *fault.Error {
 const absentAdvice = "Start a process for each that is absent, or include it again; or load a policy that does " +
 	"without it."
 
-// selectMembers decides who takes part: the members of a configuration less those that are absent, if the policies bear it. It
-// returns the configuration for those who are there, with their names, or an error that names the policy. Names are all
-// members, in the order of ranks.
+// selectMembers decides who takes part: the members of a configuration less those that are absent, if the policies bear
+// it. It returns the configuration for those who are there, with their names, or an error that names the policy. Names
+// are all members, in the order of ranks.
 func selectMembers(c config.Config, names []string, absent []absentNode) (config.Config, []string, error) {
 	if len(absent) == 0 {
 		return c, names, nil
@@ -87,7 +87,8 @@ func selectMembers(c config.Config, names []string, absent []absentNode) (config
 	less := c
 	less.Nodes, less.RUs, less.BUs = len(there), rus, bus
 	less.Members = strings.Join(there, ",")
-	less.ReadoutLoss, less.BuilderLoss = rewritePolicy(c.ReadoutLoss, readout, rus), rewritePolicy(c.BuilderLoss, builder, bus)
+	less.ReadoutLoss, less.BuilderLoss = rewritePolicy(c.ReadoutLoss, readout, rus), rewritePolicy(c.BuilderLoss, builder,
+		bus)
 	if less.TagnetNode != "" && !slices.Contains(there, less.TagnetNode) {
 		less.TagnetNode = ""
 	}

@@ -60,8 +60,8 @@ func (p *Partition) RunOnce(ctx context.Context, cfg config.Config, hooks Hooks)
 	return report, nil
 }
 
-// startSuperseded tells that a start was not heard to have ended since the run has ended meanwhile, such as one whose first
-// record is bad: that run has a report of its own.
+// startSuperseded tells that a start was not heard to have ended since the run has ended meanwhile, such as one whose
+// first record is bad: that run has a report of its own.
 func (p *Partition) startSuperseded(err error) bool {
 	var by *fsm.SupersededError
 	now := p.currentState()
@@ -69,8 +69,8 @@ func (p *Partition) startSuperseded(err error) bool {
 		(now.run != nil || now.lastReport != nil)
 }
 
-// assignNumber asks the nodes whether they can write the output, and settles the number of the run: the one that is asked
-// for, or the one after the last that the output holds.
+// assignNumber asks the nodes whether they can write the output, and settles the number of the run: the one that is
+// asked for, or the one after the last that the output holds.
 func (p *Partition) assignNumber(ctx context.Context) error {
 	crew := p.currentState().crew
 	cfg := crew.Configuration()
@@ -92,7 +92,8 @@ func (p *Partition) assignNumber(ctx context.Context) error {
 	return p.cfg.Store.RaiseNextNumber(cfg.RunNumber)
 }
 
-// reportNeverBegan is how a run ends that did not begin: by what was given to it, by a fault, or because it was interrupted.
+// reportNeverBegan is how a run ends that did not begin: by what was given to it, by a fault, or because it was
+// interrupted.
 func (p *Partition) reportNeverBegan(ctx context.Context, err error, while string) (*nodes.Report, error) {
 	if ctx.Err() != nil {
 		_ = p.runner.Close() // it gives up what is under way

@@ -61,8 +61,8 @@ func (p *Partition) noteProcessEnd(name, how string) {
 	}
 }
 
-// cancelOnProcessEnd is a context that ends as well when one of the processes that this control has started for the names does,
-// or has: nobody needs to wait for it to join.
+// cancelOnProcessEnd is a context that ends as well when one of the processes that this control has started for the
+// names does, or has: nobody needs to wait for it to join.
 func (p *Partition) cancelOnProcessEnd(ctx context.Context, names []string) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	if p.cfg.Spawner == nil {

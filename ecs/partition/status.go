@@ -104,7 +104,8 @@ func (p *Partition) tagnetStatus(run *nodes.Run, crew *nodes.Crew) *ecsv1.Compon
 }
 
 // nodeStatus is one node with its units.
-func (p *Partition) nodeStatus(name string, rank int, rep *nodev1.Report, crew *nodes.Crew, run *nodes.Run) *ecsv1.Component {
+func (p *Partition) nodeStatus(name string, rank int, rep *nodev1.Report, crew *nodes.Crew,
+	run *nodes.Run) *ecsv1.Component {
 	st := rep.GetStatus()
 	c := &ecsv1.Component{
 		Name:      name,
@@ -160,7 +161,8 @@ func (p *Partition) nodeStatus(name string, rank int, rep *nodev1.Report, crew *
 	return c
 }
 
-// configureAdvice is what to do about a node that was lost, after recover, when its process has joined the cluster again.
+// configureAdvice is what to do about a node that was lost, after recover, when its process has joined the cluster
+// again.
 const configureAdvice = "Its process is in the cluster again: give configure, which takes it in."
 
 // Codes of the cause of a node that is gone: the run goes on without it, or not.

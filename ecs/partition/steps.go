@@ -35,8 +35,8 @@ func (p *Partition) configureNodes(ctx context.Context) error {
 	return nil
 }
 
-// clearNodes brings nodes to rest, which give up their links: it resets, recovers, and comes before another configure. Who
-// does not answer takes no part then, if the policy bears it.
+// clearNodes brings nodes to rest, which give up their links: it resets, recovers, and comes before another configure.
+// Who does not answer takes no part then, if the policy bears it.
 func (p *Partition) clearNodes(ctx context.Context) error {
 	defer p.saveState()
 	crew := p.currentState().crew
@@ -144,8 +144,8 @@ const codeAbandoned = "abandoned"
 // waitReportInterval is how often it is told what the end of a run waits for.
 const waitReportInterval = 5 * time.Second
 
-// reportStopProgress tells the machine that the end of a run moves, so that it is not cut, and everybody what it waits for,
-// until what it returns is called.
+// reportStopProgress tells the machine that the end of a run moves, so that it is not cut, and everybody what it waits
+// for, until what it returns is called.
 func (p *Partition) reportStopProgress(ctx context.Context, run *nodes.Run) (end func()) {
 	// It is the machine that cuts what stands still.
 	_, endWatch := stopwatch.WithStallTimeout(ctx, math.MaxInt64, run.ProgressCount, func() { fsm.ReportProgress(ctx) })

@@ -171,8 +171,8 @@ func (t *tapSample) receive(x builderMessage) {
 	}
 }
 
-// updateBuilders asks builder units that are there now. Where others are there than before, all are asked anew: their number says
-// how much each is asked for.
+// updateBuilders asks builder units that are there now. Where others are there than before, all are asked anew: their
+// number says how much each is asked for.
 func (t *tapSample) updateBuilders(crew *nodes.Crew) {
 	var names []string
 	if crew != nil {

@@ -96,8 +96,8 @@ func (p *Partition) noteLoss(x fault.Fault) {
 	p.publishf(warning, "degraded", x.Component, "the run goes on without %s: %s", x.Component, x.What)
 }
 
-// handleDepartures lets nodes go that were told to end: a builder unit is taken out if the policy bears it, else the run
-// ends in good order. It says whether that is so.
+// handleDepartures lets nodes go that were told to end: a builder unit is taken out if the policy bears it, else the
+// run ends in good order. It says whether that is so.
 func (p *Partition) handleDepartures(run *nodes.Run) (ends bool) {
 	news, err := run.UpdateDepartures(time.Now())
 	if err != nil {
@@ -112,7 +112,8 @@ func (p *Partition) handleDepartures(run *nodes.Run) (ends bool) {
 // handleDeparture takes news of a node that was told to end.
 func (p *Partition) handleDeparture(run *nodes.Run, d nodes.Departure) (ends bool) {
 	kind := "excluded"
-	text := fmt.Sprintf("%s was told to end, and the run goes on without it; %d of its MEPs go to others", d.Node, d.Reissued)
+	text := fmt.Sprintf("%s was told to end, and the run goes on without it; %d of its MEPs go to others", d.Node,
+		d.Reissued)
 	switch {
 	case d.Withdrawn:
 		kind, text = "left", d.Node+" was told to end, and has left the run in good order"
@@ -156,8 +157,8 @@ func mayRecover(bound config.Recover, before []time.Time, now time.Time) (again 
 // recoveryUser is who starts a run that nobody has asked for.
 const recoveryUser = "automatic recovery"
 
-// recoverAutomatically begins a new run after a fault, as often as the configuration allows, and says so. It ends as soon as
-// somebody else gives a command.
+// recoverAutomatically begins a new run after a fault, as often as the configuration allows, and says so. It ends as
+// soon as somebody else gives a command.
 func (p *Partition) recoverAutomatically() {
 	l := p.currentState().loadedConfig
 	if l == nil {
@@ -203,7 +204,8 @@ func (p *Partition) recoverOnce(bound config.Recover) (again bool) {
 			bound.Times, bound.Within)
 		return false
 	}
-	p.publishf(warning, "recovery", componentName, "recovering by itself, for the %d. time of at most %d in %v", len(counting),
+	p.publishf(warning, "recovery", componentName, "recovering by itself, for the %d. time of at most %d in %v",
+		len(counting),
 		bound.Times, bound.Within)
 	for _, c := range []fsm.Command{fsm.Recover, fsm.Configure, fsm.Start} {
 		if fsm.EffectOf(p.runner.Status().State, c) == fsm.Refused {

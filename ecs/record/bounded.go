@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// answerTimeout is how long a call waits for the disk. A transaction takes milliseconds; on a disk that is busy with the
-// output of a run it may take seconds.
+// answerTimeout is how long a call waits for the disk. A transaction takes milliseconds; on a disk that is busy with
+// the output of a run it may take seconds.
 const answerTimeout = 3 * time.Second
 
-// waitTicks are how many parts the wait has. Each counts once, however long it was: while this process stands still, the
-// disk has no chance to answer.
+// waitTicks are how many parts the wait has. Each counts once, however long it was: while this process stands still,
+// the disk has no chance to answer.
 const waitTicks = 10
 
 // boundedTx has a transaction carried out, and waits for it no longer than answerTimeout: a disk that hangs holds up

@@ -53,7 +53,7 @@ func lastNumber(runs *bbolt.Bucket) uint64 {
 	return max(runs.Sequence(), uint64(newest(runs.Tx())))
 }
 
-// AtLeast makes the next number at least n. It never makes it smaller.
+// RaiseNextNumber makes the next number at least n. It never makes it smaller.
 func (s *Store) RaiseNextNumber(n uint32) error {
 	return s.update(func(tx *bbolt.Tx) error {
 		runs := tx.Bucket(bucketRuns)

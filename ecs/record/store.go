@@ -21,8 +21,8 @@ import (
 	"ringlet/internal/safeopen"
 )
 
-// lockTimeout is how long Open waits for another process to let go of the file: a control that ends needs less, one that
-// stays would keep it forever.
+// lockTimeout is how long Open waits for another process to let go of the file: a control that ends needs less, one
+// that stays would keep it forever.
 const lockTimeout = time.Second
 
 // magic is the value of the key of the same name in the bucket of that name; its last byte is the version of the layout
@@ -194,8 +194,8 @@ func (s *Store) format(tx *bbolt.Tx) error {
 	return tx.Bucket(bucketFormat).Put(keyMagic, magic)
 }
 
-// SetLogger names the log to which each damaged part is told, once; until then that is the default one. Who asks for a part
-// gets the error as well.
+// SetLogger names the log to which each damaged part is told, once; until then that is the default one. Who asks for a
+// part gets the error as well.
 func (s *Store) SetLogger(log *slog.Logger) { s.log.Store(log) }
 
 // logDamaged tells the log what is damaged, unless it has been told.
@@ -248,8 +248,8 @@ func (s *Store) withPath(err error) error {
 	return err
 }
 
-// catchFaults turns it into an error when bbolt meets pages that it did not write, or that are not there: it panics, or reads
-// where the file has ended.
+// catchFaults turns it into an error when bbolt meets pages that it did not write, or that are not there: it panics, or
+// reads where the file has ended.
 func (s *Store) catchFaults(f func() error) (err error) {
 	if b := s.broken.Load(); b != nil {
 		return b

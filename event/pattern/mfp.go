@@ -38,8 +38,8 @@ func (p *Pattern) MaxMFP(source uint16, n int) int {
 // FillMFP writes the MFP of source for the n events from first into dst and returns its size in bytes and, if withCRC,
 // its CRC-32C. It writes nothing beyond that size. dst must hold MaxMFP(source, n) bytes; less is refused, as is an n
 // or first that no header can express.
-func (p *Pattern) FillMFP(dst []byte, source uint16, first uint64, n int, withCRC bool) (size int, crc uint32,
-	err error) {
+func (p *Pattern) FillMFP(dst []byte, source uint16, first uint64, n int,
+	withCRC bool) (size int, crc uint32, err error) {
 	if n < 0 || n > event.MaxPacking || uint64(n) > event.EndOfRun-first {
 		return 0, 0, fmt.Errorf("an MFP of %d events from event %d cannot be expressed", n, first)
 	}
@@ -108,8 +108,8 @@ func (p *Pattern) fillFragments(dst, sizes []byte, key, first uint64, n int, wit
 	return crc
 }
 
-// fillSingle is FillMFP for one event: the fragment is hashed once, and what an MFP of one event has in its tables is two
-// words.
+// fillSingle is FillMFP for one event: the fragment is hashed once, and what an MFP of one event has in its tables is
+// two words.
 func (p *Pattern) fillSingle(dst []byte, source uint16, first uint64) (size int) {
 	h := mix(p.key(source) + first*stepEvent)
 	length := int(p.sizes[p.group(source)][h>>(64-tableBits)])

@@ -25,7 +25,8 @@ func EvenDivision(units, each int) Division {
 	return d
 }
 
-// SpreadDivision gives readout units shares of a number of sources that differ by one at most: the first ones have one more.
+// SpreadDivision gives readout units shares of a number of sources that differ by one at most: the first ones have one
+// more.
 func SpreadDivision(sources, units int) Division {
 	if units < 1 {
 		return Division{}

@@ -10,7 +10,8 @@ import (
 
 // divisions are what a run may have.
 func divisions(most int) *rapid.Generator[Division] {
-	return rapid.Map(rapid.SliceOfN(rapid.IntRange(1, 9), 1, most), func(counts []int) Division { return NewDivision(counts...) })
+	return rapid.Map(rapid.SliceOfN(rapid.IntRange(1, 9), 1, most),
+		func(counts []int) Division { return NewDivision(counts...) })
 }
 
 // TestDivision holds that every source is at one unit, that shares follow one another, and that all questions have

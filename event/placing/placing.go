@@ -73,8 +73,8 @@ func (a *Announce) Append(b []byte) []byte {
 	return b
 }
 
-// checkHeader checks a message's length, kind, version and reserved bytes, all of which must be zero so that an accepted
-// message encodes to the same bytes again.
+// checkHeader checks a message's length, kind, version and reserved bytes, all of which must be zero so that an
+// accepted message encodes to the same bytes again.
 func checkHeader(b []byte, what string, kind Kind, least int, reserved ...[2]int) error {
 	switch {
 	case len(b) < least:

@@ -66,7 +66,8 @@ func TestGolden(t *testing.T) {
 	if known := len(announces) + len(grants) + len(standings) + len(tags) + 2; len(messages) != known {
 		t.Errorf("the golden file has %d messages, %d are known here", len(messages), known)
 	}
-	if err := ParseWindowRequest(messages["question"]); err != nil || !bytes.Equal(AppendWindowRequest(nil), messages["question"]) {
+	if err := ParseWindowRequest(messages["question"]); err != nil ||
+		!bytes.Equal(AppendWindowRequest(nil), messages["question"]) {
 		t.Errorf("the question is read as %v and written as %x", err, AppendWindowRequest(nil))
 	}
 	if n, err := ParseQuiesced(messages["settlement of two exclusions"]); err != nil || n != 2 ||

@@ -23,7 +23,8 @@ func AppendWindowRequest(b []byte) []byte {
 
 // ParseWindowRequest checks that message.
 func ParseWindowRequest(b []byte) error {
-	if err := checkHeader(b, "a window request", KindWindowRequest, windowRequestSize, [2]int{2, windowRequestSize}); err != nil {
+	if err := checkHeader(b, "a window request", KindWindowRequest, windowRequestSize,
+		[2]int{2, windowRequestSize}); err != nil {
 		return err
 	}
 	if len(b) != windowRequestSize {
@@ -35,7 +36,7 @@ func ParseWindowRequest(b []byte) error {
 // A Ref names a window of the builder unit's export table, and which of the window's lives; shmem.Ref is the same.
 type Ref struct{ Window, Gen uint32 }
 
-// A Standing gives a readout unit its windows in the slots [First, First+len(Refs)) of a builder unit, for as long as
+// A PreGrants gives a readout unit its windows in the slots [First, First+len(Refs)) of a builder unit, for as long as
 // the units live.
 type PreGrants struct {
 	First uint32

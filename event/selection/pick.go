@@ -2,8 +2,8 @@ package selection
 
 import "time"
 
-// maxLooks is how many fragments a Picker with a filter looks at in a second, at most. Looking at one takes some 3 ns, so
-// that a viewer costs the builder unit less than two thousandths of a processor.
+// maxLooks is how many fragments a Picker with a filter looks at in a second, at most. Looking at one takes some 3 ns,
+// so that a viewer costs the builder unit less than two thousandths of a processor.
 const maxLooks = 500_000
 
 // Picker decides which events of a stream of MEPs are shown to one viewer: of one event in share those that pass the
@@ -84,9 +84,9 @@ func (p *Picker) Pick(now time.Time, m *Packet, at uint64, visit func(i int)) {
 	}
 }
 
-// firstExamined is the first of so many drawn events that is looked at, of which so many may be. Where all may, it is the
-// first; else one that differs from MEP to MEP, so that not only the first events of MEPs are seen, and is the same for
-// viewers of the same rate, who then share a copy.
+// firstExamined is the first of so many drawn events that is looked at, of which so many may be. Where all may, it is
+// the first; else one that differs from MEP to MEP, so that not only the first events of MEPs are seen, and is the same
+// for viewers of the same rate, who then share a copy.
 func firstExamined(mep, drawn, allowed uint64) uint64 {
 	if allowed >= drawn {
 		return 0

@@ -25,7 +25,8 @@ type Config struct {
 	OnDecision func(LatencyBreakdown)
 }
 
-// LatencyBreakdown is where the time of a decision went, ns. All but what the builder unit took is by the clock of the core.
+// LatencyBreakdown is where the time of a decision went, ns. All but what the builder unit took is by the clock of the
+// core.
 type LatencyBreakdown struct {
 	Total int64 // from when its event was known to be triggered
 	// Complete says that the other two are known: there was a result, and it says how long the builder unit took.
@@ -116,8 +117,8 @@ func makeCore(cfg Config) (*core, error) {
 	return c, nil
 }
 
-// maxTriggeredAtOnce bounds how many events become known to be triggered at a time: each takes a decision. They are those of
-// more than a minute at 10 MHz, in which a unit may stand still.
+// maxTriggeredAtOnce bounds how many events become known to be triggered at a time: each takes a decision. They are
+// those of more than a minute at 10 MHz, in which a unit may stand still.
 const maxTriggeredAtOnce = 1 << 30
 
 // triggered tells that events below that number are triggered. What was told before is not taken back. False: they

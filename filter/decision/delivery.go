@@ -17,8 +17,8 @@ type Span struct {
 	Decision filter.Decision
 }
 
-// DecisionMessage is a message of the decision unit to a readout unit: decisions on events in a row, and Void where there is no
-// event. A message begins with the event that follows the last one of the message before.
+// DecisionMessage is a message of the decision unit to a readout unit: decisions on events in a row, and Void where
+// there is no event. A message begins with the event that follows the last one of the message before.
 type DecisionMessage struct {
 	Epoch uint8
 	First uint64 // event
@@ -267,7 +267,8 @@ func (r *Reader) Receive(b []byte, each func(first uint64, s Span)) (answer Mess
 		return answer, false, nil
 	}
 	if r.started && r.scratch.First != r.next {
-		return answer, false, fmt.Errorf("%w: decisions from event %d on, where event %d follows", ErrMessage, r.scratch.First,
+		return answer, false, fmt.Errorf("%w: decisions from event %d on, where event %d follows", ErrMessage,
+			r.scratch.First,
 			r.next)
 	}
 	r.started, r.next = true, r.scratch.First

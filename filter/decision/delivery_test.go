@@ -82,8 +82,8 @@ func FuzzDecided(f *testing.F) {
 	})
 }
 
-// TestDeliveryQueueAgainstReader has decisions and events without one at random, and a reader that hears now and then: it is
-// told each decision once, in order, or that it was left out, and both sides count the same.
+// TestDeliveryQueueAgainstReader has decisions and events without one at random, and a reader that hears now and then:
+// it is told each decision once, in order, or that it was left out, and both sides count the same.
 func TestDeliveryQueueAgainstReader(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r Reader
@@ -155,7 +155,8 @@ func TestDeliveryQueueAgainstReader(t *testing.T) {
 		for _, n := range s.Decided {
 			delivered += n
 		}
-		if d.stats.Delivered != delivered || d.stats.Omitted != s.Omitted || d.stats.Waiting != 0 || begun && nextEvent != next {
+		if d.stats.Delivered != delivered || d.stats.Omitted != s.Omitted || d.stats.Waiting != 0 || begun &&
+			nextEvent != next {
 			t.Fatalf("%+v were told, %+v heard", d.stats, s)
 		}
 		if d.stats.Omitted == 0 && delivered != uint64(len(want)) {

@@ -25,8 +25,9 @@ const (
 	KindRequestOpen MessageKind = 4 // of a node that came later, to the decision unit: it is to be told Open
 	// KindEnd is of a node with units, to the decision unit: it has told all; so many results it wrote. And of the
 	// decision unit, to a readout unit: so many Decided were all.
-	KindEnd       MessageKind = 5
-	KindDecisions MessageKind = 6 // of the decision unit, to a readout unit: the head of a Decided; Number: its first event
+	KindEnd MessageKind = 5
+	// of the decision unit, to a readout unit: the head of a Decided; Number: its first event
+	KindDecisions MessageKind = 6
 	KindAck       MessageKind = 7 // of a readout unit, to the decision unit: so many Decided it has heard since Open
 )
 

@@ -132,7 +132,7 @@ func OpenBuffer(name string, stats *OutletStats, log *slog.Logger) (*BufferOutle
 	return r, nil
 }
 
-// Hand gives decisions to the readers.
+// Publish gives decisions to the readers.
 func (r *BufferOutlet) Publish(b []byte) {
 	if !r.q.push(b) {
 		r.stats.Untaken.Add(uint64(len(b) / ResultSize))
@@ -330,7 +330,7 @@ func (s *Server) serve(sub *subscriber) {
 	}
 }
 
-// Hand gives decisions to all subscribers. One that is a queue behind is cut off: it would get decisions with a gap.
+// Publish gives decisions to all subscribers. One that is a queue behind is cut off: it would get decisions with a gap.
 func (s *Server) Publish(b []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -41,8 +41,8 @@ type spanAt struct {
 	Span
 }
 
-// publishInterval bounds what telling costs: 1000 messages/s to each readout unit that is never behind, each of 1 µs or so. A
-// readout unit that frees memory by decisions has it later by so much.
+// publishInterval bounds what telling costs: 1000 messages/s to each readout unit that is never behind, each of 1 µs or
+// so. A readout unit that frees memory by decisions has it later by so much.
 const publishInterval = time.Millisecond
 
 func startPublisher(epoch uint8, signal Signaler) *publisher {
@@ -104,7 +104,7 @@ func (t *publisher) ackReader(rank int, messages uint64) bool {
 	return d.ack(messages)
 }
 
-// Hand implements Outlet.
+// Publish implements Outlet.
 func (t *publisher) Publish(b []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -42,7 +42,8 @@ func (s *Server) authenticate(conn net.Conn) error {
 	if !secret.Equal(got[:], want) {
 		return errProof
 	}
-	if _, err := conn.Write(append([]byte(acceptMark), secret.Proof(s.secret, acceptMark, nonce, peerNonce)...)); err != nil {
+	if _, err := conn.Write(append([]byte(acceptMark), secret.Proof(s.secret, acceptMark, nonce,
+		peerNonce)...)); err != nil {
 		return err
 	}
 	return conn.SetDeadline(time.Time{})

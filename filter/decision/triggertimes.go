@@ -1,8 +1,8 @@
 package decision
 
-// triggerTimes know since when events are triggered: a queue of marks, each for the events from the one before it on. Marks
-// within a grain of time are one, which counts from the end of the grain: a time-out may be a grain late, and is never
-// early.
+// triggerTimes know since when events are triggered: a queue of marks, each for the events from the one before it on.
+// Marks within a grain of time are one, which counts from the end of the grain: a time-out may be a grain late, and is
+// never early.
 type triggerTimes struct {
 	grain int64  // ns
 	below uint64 // events below it are triggered

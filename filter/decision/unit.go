@@ -46,8 +46,8 @@ type UnitConfig struct {
 	Segment  *shmem.Segment // SegmentSize bytes; the caller closes it after Close
 	Signaler Signaler
 	Outlets  []Outlet
-	// Rejoining says that events were triggered before this unit was there. It begins with the event that is triggered next
-	// after it has heard of one.
+	// Rejoining says that events were triggered before this unit was there. It begins with the event that is triggered
+	// next after it has heard of one.
 	Rejoining bool
 	Log       *slog.Logger
 }
@@ -171,7 +171,8 @@ func (u *Unit) exportRings() (err error) {
 		l := &resultRing{rank: rank, index: i, mem: u.cfg.Segment.Bytes()[i*size : (i+1)*size]}
 		l.ref, err = u.cfg.Table.Grant(shmem.Peer(rank), u.segment, i*size, size, shmem.AccessNwrite)
 		if err != nil {
-			return errors.Join(fmt.Errorf("granting a result ring of the decision unit to rank %d: %w", rank, err), u.revokeRings())
+			return errors.Join(fmt.Errorf("granting a result ring of the decision unit to rank %d: %w", rank, err),
+				u.revokeRings())
 		}
 		u.byRank[rank] = l
 	}

@@ -70,7 +70,7 @@ func New(cfg Config) *Pool {
 	}
 }
 
-// Seats is how many cases processes may have at a time, as long as MEPs are small.
+// MaxCases is how many cases processes may have at a time, as long as MEPs are small.
 func (p *Pool) MaxCases() int { return 4 * maxCases }
 
 // Serve has processes judge the cases that come, until ctx is done, and gives each to done once. When it returns nobody
@@ -216,7 +216,8 @@ func (p *Pool) addAccepting(by int) {
 	}
 }
 
-// maxWarnings is how often a Panel logs one kind of fault: a filter that falls over with every event would fill the disk.
+// maxWarnings is how often a Panel logs one kind of fault: a filter that falls over with every event would fill the
+// disk.
 const maxWarnings = 10
 
 // warn logs a fault of a process.

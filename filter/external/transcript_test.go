@@ -28,7 +28,8 @@ type player struct {
 }
 
 // named are the words for what an answer was.
-var named = [...]string{answerUsed: "taken", answerLate: "late", answerDoubled: "doubled", answerUnasked: "unasked", answerInvalid: "invalid"}
+var named = [...]string{answerUsed: "taken", answerLate: "late", answerDoubled: "doubled", answerUnasked: "unasked",
+	answerInvalid: "invalid"}
 
 func (p *player) say(w []string) string {
 	switch w[0] {

@@ -63,7 +63,8 @@ const (
 	attachPollInterval = 10 * time.Millisecond  // how soon a process that rings no bell is seen to come
 	aliveCheckInterval = 100 * time.Millisecond // how often a process is asked whether it lives
 	reopenDelay        = time.Second            // until a lane that could not be made is tried again
-	// maxAnswersPerStep bounds what a process that answers without end keeps its lane's goroutine from looking at the time.
+	// maxAnswersPerStep bounds what a process that answers without end keeps its lane's goroutine from looking at the
+	// time.
 	maxAnswersPerStep = 4096
 )
 
@@ -234,7 +235,8 @@ func (l *worker) step(now time.Time) exitReason {
 	switch {
 	case attached != 1 || state != fragring.Attached:
 		return exitOrderly
-	case l.core.behind() && now.Sub(l.behindSince) > l.hangTimeout(), !l.fullSince.IsZero() && now.Sub(l.fullSince) > l.hangTimeout():
+	case l.core.behind() && now.Sub(l.behindSince) > l.hangTimeout(), !l.fullSince.IsZero() &&
+		now.Sub(l.fullSince) > l.hangTimeout():
 		return exitHung
 	}
 	return notExited
@@ -367,7 +369,8 @@ func (l *worker) awaitCase(ctx context.Context) error {
 	return nil
 }
 
-// answerWait is how long to wait for an answer: until the event at hand is too late, or the process is to be asked after.
+// answerWait is how long to wait for an answer: until the event at hand is too late, or the process is to be asked
+// after.
 func (l *worker) answerWait(now time.Time) time.Duration {
 	nap := aliveCheckInterval
 	if !l.core.idle() {
@@ -397,8 +400,8 @@ func (l *worker) processCame() {
 	p.addAccepting(1)
 }
 
-// processGone takes that the process is served no more, and gives what it had to others. It gives back why, which the last
-// answers may have changed.
+// processGone takes that the process is served no more, and gives what it had to others. It gives back why, which the
+// last answers may have changed.
 func (l *worker) processGone(why exitReason) exitReason {
 	if why != exitBroken {
 		if _, err := l.readAnswers(time.Now()); err != nil { // the last ones
@@ -428,8 +431,8 @@ func (l *worker) processGone(why exitReason) exitReason {
 	return why
 }
 
-// diedWithCase says that the process died with a MEP in hand, as far as it told. The kernel drops its locks one by one, so
-// that of its reader may still be there for a moment.
+// diedWithCase says that the process died with a MEP in hand, as far as it told. The kernel drops its locks one by one,
+// so that of its reader may still be there for a moment.
 func (l *worker) diedWithCase() bool {
 	for range 20 {
 		dead, err := l.out.DetachDead()

@@ -34,7 +34,8 @@ func (f *Finder) Picture(r *Result) Picture {
 	for s := range f.detector.sides {
 		sign := f.detector.sign(s)
 		for _, z := range f.detector.sides[s].z {
-			p.Planes = append(p.Planes, [3]float64{roundForJSON(z), roundForJSON(sign * f.detector.inner), roundForJSON(sign * f.detector.outer)})
+			p.Planes = append(p.Planes, [3]float64{roundForJSON(z), roundForJSON(sign * f.detector.inner),
+				roundForJSON(sign * f.detector.outer)})
 		}
 	}
 	for k := range f.detector.sectors {

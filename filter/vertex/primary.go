@@ -51,8 +51,8 @@ func (f *Finder) findPeaks() {
 	}
 }
 
-// fillHistogram fills in where pairs of hits on two planes meet the beam. What lies outside is counted in the bin after the
-// last, which costs less than to ask: it is so for every second pair.
+// fillHistogram fills in where pairs of hits on two planes meet the beam. What lies outside is counted in the bin after
+// the last, which costs less than to ask: it is so for every second pair.
 func (f *Finder) fillHistogram(sector, p int, z0, z1 float64) {
 	a, b := f.hits(sector, p), f.hits(sector, p+1)
 	gap, begins := z1-z0, (z0-f.cuts.BeamLow)*(1/binWidth)
@@ -70,8 +70,8 @@ func (f *Finder) fillHistogram(sector, p int, z0, z1 float64) {
 }
 
 const (
-	// minPeakPercent is how many per cent of the highest peak another one has at least. Of what hits of different tracks point to
-	// every place has some.
+	// minPeakPercent is how many per cent of the highest peak another one has at least. Of what hits of different tracks
+	// point to every place has some.
 	minPeakPercent = 50
 	// peakBins is how many bins from a peak belong to it.
 	peakBins = 4

@@ -202,8 +202,8 @@ const sqrt12 = 3.4641016151377544
 // zoneMargin is how far outside a zone or a sector a track may be taken for, mm: as far as its radius is uncertain.
 const zoneMargin = 0.1
 
-// fitAcross is the straight line with most points, and of those with as many the one that deviates least. z and v are of
-// the primary vertex, near which it passes. It has at least so many points.
+// fitAcross is the straight line with most points, and of those with as many the one that deviates least. z and v are
+// of the primary vertex, near which it passes. It has at least so many points.
 func (f *Finder) fitAcross(z, v float64, least int) (best line, most int, ok bool) {
 	planes := f.pointAt
 	worst := math.Inf(1)

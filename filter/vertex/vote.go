@@ -35,8 +35,8 @@ func (c *votes) hasAtLeast(n int) bool {
 	return more|same != 0
 }
 
-// pointsToVertex tells whether a track may come from the primary vertex by the clusters of the φ planes: all planes that it
-// passes have one at the same azimuth, seen from there, but one in eight.
+// pointsToVertex tells whether a track may come from the primary vertex by the clusters of the φ planes: all planes
+// that it passes have one at the same azimuth, seen from there, but one in eight.
 func (f *Finder) pointsToVertex(t *track, p *Point) bool {
 	s := &f.detector.sectors[t.sector]
 	u, v := p.X*s.cos+p.Y*s.sin, p.Y*s.cos-p.X*s.sin

@@ -174,7 +174,8 @@ func (c Claim) covers(host string) bool {
 	return err == nil && ip.Is4() == other.Is4()
 }
 
-// IsLocalOnly says that an address can be reached from its host alone: it is one of loopback, or no address of a network.
+// IsLocalOnly says that an address can be reached from its host alone: it is one of loopback, or no address of a
+// network.
 func IsLocalOnly(a net.Addr) bool {
 	at, err := netip.ParseAddrPort(a.String())
 	return err != nil || at.Addr().Unmap().IsLoopback()

@@ -88,8 +88,8 @@ func resolve(ctx context.Context, host string) (netip.Addr, error) {
 	return all[0], nil
 }
 
-// ResolveLocal is the address of this host that a process binds and tells others, of what it was given: an address, or a name
-// that is looked up once, so that each of its services binds the same. An address that nobody else could call is
+// ResolveLocal is the address of this host that a process binds and tells others, of what it was given: an address, or
+// a name that is looked up once, so that each of its services binds the same. An address that nobody else could call is
 // refused.
 func ResolveLocal(ctx context.Context, host string) (string, error) {
 	if err := CheckHost(host); err != nil {

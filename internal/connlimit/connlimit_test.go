@@ -115,8 +115,8 @@ func TestGateKeepsItsBounds(t *testing.T) {
 	})
 }
 
-// TestGateEvictsWhoYields: whoever comes, yields and leaves, one is turned away only where nobody yields who could make room;
-// else the one makes room that came first, of the same host where that has too many.
+// TestGateEvictsWhoYields: whoever comes, yields and leaves, one is turned away only where nobody yields who could make
+// room; else the one makes room that came first, of the same host where that has too many.
 func TestGateEvictsWhoYields(t *testing.T) {
 	type one struct {
 		*Place

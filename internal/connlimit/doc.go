@@ -5,8 +5,9 @@
 // before a TCP service. The handshakes of QUIC are bounded by one too (transport/quic). Log decides which of many equal
 // lines is told.
 //
-// The caller of Gate calls Leave for each Place that Enter gave, and says with SetYielding who may lose its place: one that
-// has not said yet who it is, say. Whoever is turned away by a Listener finds its connection closed, and is counted.
+// The caller of Gate calls Leave for each Place that Enter gave, and says with SetYielding who may lose its place: one
+// that has not said yet who it is, say. Whoever is turned away by a Listener finds its connection closed, and is
+// counted.
 //
 // It does not know who is good: where nobody yields, a stranger with many addresses can fill a gate, and then nobody
 // new comes in until the time-outs of the service have put the stranger out. Who does not yield is not disturbed.

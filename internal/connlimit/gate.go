@@ -90,8 +90,8 @@ func (g *Gate) admit(p *Place) (out *Place, err error) {
 	return out, nil
 }
 
-// SetYielding says whether one makes room from now on: while it has not said who it is, say. It returns false if it had to
-// do so already, or has left. A nil Place never yields.
+// SetYielding says whether one makes room from now on: while it has not said who it is, say. It returns false if it had
+// to do so already, or has left. A nil Place never yields.
 func (p *Place) SetYielding(yes bool) (inside bool) {
 	if p == nil {
 		return true

@@ -63,8 +63,8 @@ func (l *LogLimiter) Allow(kind string, now time.Time) (unreported int, yes bool
 	return unreported, true
 }
 
-// LogUnreported tells how much is still untold, a line for each kind: for the end of whatever was logged, so that nobody
-// takes a few lines for all.
+// LogUnreported tells how much is still untold, a line for each kind: for the end of whatever was logged, so that
+// nobody takes a few lines for all.
 func (l *LogLimiter) LogUnreported(log *slog.Logger) {
 	rest := l.takeUnreported()
 	for _, kind := range slices.Sorted(maps.Keys(rest)) {

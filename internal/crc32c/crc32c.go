@@ -4,8 +4,8 @@ import "hash/crc32"
 
 var table = crc32.MakeTable(crc32.Castagnoli)
 
-// maxInterleaved is the size in bytes beyond which a piece is taken by itself: hash/crc32 then works at three places of it,
-// and fold takes 256 bytes at a time.
+// maxInterleaved is the size in bytes beyond which a piece is taken by itself: hash/crc32 then works at three places of
+// it, and fold takes 256 bytes at a time.
 var maxInterleaved = 1 << 10
 
 func init() {

@@ -56,8 +56,8 @@ func New() (*Namespace, error) {
 // Close gives the namespace up; it ends with the last process or socket in it.
 func (n *Namespace) Close() error { return n.file.Close() }
 
-// runOnNewThread runs f on a thread of its own, which ends with it: no other goroutine ever runs in the namespace that f has
-// entered.
+// runOnNewThread runs f on a thread of its own, which ends with it: no other goroutine ever runs in the namespace that
+// f has entered.
 func runOnNewThread(f func() error) error {
 	done := make(chan error)
 	go func() {

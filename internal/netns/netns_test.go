@@ -50,7 +50,8 @@ func interfaces(t *testing.T) string {
 func TestTwoHostsExchangePackets(t *testing.T) {
 	ns := newPair(t)
 	before := interfaces(t)
-	if err := Connect(NewInterface(ns[0], "a", "10.0.0.1/24", 9000), NewInterface(ns[1], "b", "10.0.0.2/24", 9000)); err != nil {
+	if err := Connect(NewInterface(ns[0], "a", "10.0.0.1/24", 9000),
+		NewInterface(ns[1], "b", "10.0.0.2/24", 9000)); err != nil {
 		t.Fatal(err)
 	}
 	var socks [2]*net.UDPConn

@@ -17,8 +17,8 @@ type AllowedPaths struct {
 	Files []string // absolute; these besides
 }
 
-// NewAllowedPaths makes the directories and files absolute, from where the process stands now. An empty name is left out. A
-// directory that is none is refused.
+// NewAllowedPaths makes the directories and files absolute, from where the process stands now. An empty name is left
+// out. A directory that is none is refused.
 func NewAllowedPaths(dirs, files []string) (*AllowedPaths, error) {
 	p := &AllowedPaths{}
 	for _, dir := range dirs {

@@ -7,8 +7,8 @@
 // OpenNoFollow and its like are for files of a directory that others may write, as an output is: they open no symbolic
 // link, since whoever has left it there chooses the file it leads to. They look at the last part of a path only.
 //
-// AllowedPaths are the directories from which files may be taken when the one who names them is not the one who runs the
-// process.
+// AllowedPaths are the directories from which files may be taken when the one who names them is not the one who runs
+// the process.
 //
 // What this cannot help against is a file system that does not answer, as that of a server which is gone: its regular
 // files block like pipes do.

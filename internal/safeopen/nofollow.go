@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A SymlinkError is a symbolic link in the place of a file of an output. Who may write the directory may leave one there
-// that leads to any file of whoever opens it.
+// A SymlinkError is a symbolic link in the place of a file of an output. Who may write the directory may leave one
+// there that leads to any file of whoever opens it.
 type SymlinkError struct{ Path string }
 
 func (e *SymlinkError) Error() string {
@@ -19,8 +19,8 @@ func (e *SymlinkError) Error() string {
 		"a file of somebody else: put the file itself in its place, or remove the link", e.Path)
 }
 
-// OpenNoFollow opens a regular file of a directory that others may write, for reading, and waits for nobody. The error is
-// a *SymlinkError, a *NotRegularError or that of the system.
+// OpenNoFollow opens a regular file of a directory that others may write, for reading, and waits for nobody. The error
+// is a *SymlinkError, a *NotRegularError or that of the system.
 func OpenNoFollow(path string) (*os.File, error) { return OpenFileNoFollow(path, os.O_RDONLY, 0) }
 
 // CreateNoFollow makes a file of a directory that others may write, and empties one that is there. The errors are those
@@ -29,8 +29,8 @@ func CreateNoFollow(path string) (*os.File, error) {
 	return OpenFileNoFollow(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
 }
 
-// OpenFileNoFollow is os.OpenFile for a directory that others may write: it opens no link, nothing but a regular file, and
-// waits for nobody. The errors are those of OpenNoFollow.
+// OpenFileNoFollow is os.OpenFile for a directory that others may write: it opens no link, nothing but a regular file,
+// and waits for nobody. The errors are those of OpenNoFollow.
 func OpenFileNoFollow(path string, flag int, perm fs.FileMode) (*os.File, error) {
 	const open = unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOCTTY
 	st, err := os.Lstat(path) // to open a device may do something to it
@@ -79,7 +79,8 @@ func checkNoFollow(path string, mode fs.FileMode) error {
 	return nil
 }
 
-// ReadNoFollow reads at most limit bytes of a file that OpenNoFollow opens. The error of a larger one is a *tooLargeError.
+// ReadNoFollow reads at most limit bytes of a file that OpenNoFollow opens. The error of a larger one is a
+// *tooLargeError.
 func ReadNoFollow(path string, limit int64) ([]byte, error) {
 	f, err := OpenNoFollow(path)
 	if err != nil {

@@ -60,9 +60,10 @@ func Open(path string) (*os.File, error) {
 	return openChecked(path, os.Stat, func(name string) (*os.File, error) { return os.OpenFile(name, openFlags, 0) })
 }
 
-// openChecked is Open with the stat and the open of a file system. To open a device may do something to it, so that it is
-// looked at first.
-func openChecked(name string, stat func(string) (fs.FileInfo, error), with func(string) (*os.File, error)) (*os.File, error) {
+// openChecked is Open with the stat and the open of a file system. To open a device may do something to it, so that it
+// is looked at first.
+func openChecked(name string, stat func(string) (fs.FileInfo, error), with func(string) (*os.File,
+	error)) (*os.File, error) {
 	st, err := stat(name)
 	var path *fs.PathError
 	if errors.As(err, &path) {

@@ -33,8 +33,8 @@ func DurationOf(n, rate float64) time.Duration {
 	return time.Duration(min(math.Round(n/rate*float64(time.Second)), float64(longest)))
 }
 
-// NextWait says for how long the next thing must still wait; 0: it is due. The first call begins the pace. What is later
-// than the backlog is given up, once: so much time is lost.
+// NextWait says for how long the next thing must still wait; 0: it is due. The first call begins the pace. What is
+// later than the backlog is given up, once: so much time is lost.
 func (p *Pacer) NextWait(now time.Time) (wait, lost time.Duration) {
 	due := p.due(p.n)
 	if !p.begun {

@@ -62,7 +62,8 @@ func Read(name string) ([]byte, error) {
 		return nil, err
 	}
 	if b = bytes.TrimRight(b, "\r\n"); len(b) < MinSize || len(b) > MaxSize {
-		return nil, fmt.Errorf("%s holds no secret of %d to %d bytes: make one with openssl rand -hex 32", name, MinSize, MaxSize)
+		return nil, fmt.Errorf("%s holds no secret of %d to %d bytes: make one with openssl rand -hex 32", name, MinSize,
+			MaxSize)
 	}
 	return b, nil
 }

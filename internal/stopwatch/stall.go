@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// StallDetector tells for how long a count has not moved. It is a core without clock. The zero Still begins with its first
-// look.
+// StallDetector tells for how long a count has not moved. It is a core without clock. The zero Still begins with its
+// first look.
 type StallDetector struct {
 	count uint64
 	since time.Time
@@ -30,8 +30,8 @@ func (e *StallError) Error() string { return fmt.Sprintf("nothing has moved for 
 // checkInterval is how often WithStallTimeout looks: nothing beside the seconds that it bears.
 const checkInterval = 100 * time.Millisecond
 
-// WithStallTimeout makes a context that ends when a count has not moved for so long, with a *StallError as its cause, or
-// with ctx. It calls moved whenever the count has; nil: nobody wants to know. The caller must cancel it, after which
+// WithStallTimeout makes a context that ends when a count has not moved for so long, with a *StallError as its cause,
+// or with ctx. It calls moved whenever the count has; nil: nobody wants to know. The caller must cancel it, after which
 // neither function is called any more.
 func WithStallTimeout(
 	ctx context.Context, longest time.Duration, count func() uint64, moved func(),

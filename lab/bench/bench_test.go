@@ -343,7 +343,8 @@ func TestStrangerIsRefused(t *testing.T) {
 	if conn, err = Dial(t.Context(), near, "far", l.Addr().String()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := callFar(t.Context(), conn, request{Mark: &noArgs{}}); err == nil || !strings.Contains(err.Error(), "hello") {
+	if _, err := callFar(t.Context(), conn, request{Mark: &noArgs{}}); err == nil ||
+		!strings.Contains(err.Error(), "hello") {
 		t.Errorf("%v", err)
 	}
 	_ = conn.Close()

@@ -43,7 +43,8 @@ type Config struct {
 	Log      io.Writer // where tools that fail say why
 }
 
-// comparedReferences are the references that a carrier's throughput is compared with, by name: the first that was measured.
+// comparedReferences are the references that a carrier's throughput is compared with, by name: the first that was
+// measured.
 var comparedReferences = map[string][]string{
 	"quic":    {refIPerf, refTCP},
 	"quic-go": {refQUIC},

@@ -132,7 +132,7 @@ type subscriber struct {
 	next, disorder atomic.Uint64
 }
 
-// Hand takes some.
+// Publish takes some.
 func (s *subscriber) Publish(b []byte) {
 	next := s.next.Load()
 	for ; len(b) > 0; b = b[decision.ResultSize:] {
@@ -329,7 +329,8 @@ func (c *DecisionsConfig) end(u *decision.Unit, all []*judge, r *DecisionsReport
 	r.RateHz = float64(r.ByResult) / r.DurationS
 	r.Late, r.Doubled = s.Results[decision.FateLate], s.Results[decision.FateDoubled]
 	r.Impossible = s.Broken + s.Foreign + s.Early + s.Refused
-	for _, fate := range []decision.Fate{decision.FateAhead, decision.FateOldEpoch, decision.FateUnknownBuilder, decision.FateNoVerdict} {
+	for _, fate := range []decision.Fate{decision.FateAhead, decision.FateOldEpoch, decision.FateUnknownBuilder,
+		decision.FateNoVerdict} {
 		r.Impossible += s.Results[fate]
 	}
 	waits := u.Latency().Total

@@ -158,8 +158,8 @@ func (l *flow) rotate(windows int) {
 	l.credit.Store(1 << 62)
 }
 
-// eventPoller checks events where they lie, as L1-farm §7.5 did (figure 7.14): when an event is seen to begin in one buffer,
-// the one in the buffer before it is checked, which must be whole by then.
+// eventPoller checks events where they lie, as L1-farm §7.5 did (figure 7.14): when an event is seen to begin in one
+// buffer, the one in the buffer before it is checked, which must be whole by then.
 type eventPoller struct {
 	flow   *flow
 	report *IntegrityReport

@@ -85,7 +85,8 @@ func (o *socketOwner) close() {
 	o.wg.Wait()
 }
 
-// decodeRequest reads a request: what is asked for, and of which bytes. False: it cannot be, and its sender is a stranger.
+// decodeRequest reads a request: what is asked for, and of which bytes. False: it cannot be, and its sender is a
+// stranger.
 func (o *socketOwner) decodeRequest(head []byte) (requestKind, []byte, bool) {
 	n, at := uint64(binary.LittleEndian.Uint32(head[4:])), binary.LittleEndian.Uint64(head[8:])
 	if size := uint64(len(o.mem)); n > size || at > size-n {
@@ -276,7 +277,8 @@ func (s *socketMemory) access() *memoryAccess {
 }
 
 // besideSockets measures memory behind so many sockets.
-func besideSockets(ctx context.Context, c *MemoryConfig, mem []byte, network string, concurrency int, into *MemoryBeside) (
+func besideSockets(ctx context.Context, c *MemoryConfig, mem []byte, network string, concurrency int,
+	into *MemoryBeside) (
 	err error) {
 	s := &socketMemory{owner: newSocketOwner(mem, c.Spin)}
 	defer s.close()

@@ -18,8 +18,8 @@ import (
 // measureNamed takes a measurement in so long.
 type measureNamed func(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error)
 
-// measurementsByName are measurements between nodes of one process that a sweep may name among its references. They are those of the
-// documents' own tests, with the settings that the documents' figures ask for.
+// measurementsByName are measurements between nodes of one process that a sweep may name among its references. They are
+// those of the documents' own tests, with the settings that the documents' figures ask for.
 var measurementsByName = map[string]measureNamed{
 	"integrity":      namedIntegrity,
 	"patterns":       namedPatterns,
@@ -38,7 +38,8 @@ var measurementsByName = map[string]measureNamed{
 // namedTime is long enough for thousands of events, and short beside whole runs.
 const namedTime = 5 * time.Second
 
-// lookupBetween is the measurement of a name, and how long it is to take: a time may stand behind the name ("decisions 5m").
+// lookupBetween is the measurement of a name, and how long it is to take: a time may stand behind the name ("decisions
+// 5m").
 func lookupBetween(name string) (measureNamed, time.Duration) {
 	if measure := measurementsByName[name]; measure != nil {
 		return measure, namedTime

@@ -130,7 +130,8 @@ func openStations(ctx context.Context, m stationsConfig, pairs map[int][]int, si
 }
 
 // open makes one node.
-func (m *stationsConfig) open(rank int, members []transport.Member, pairs map[int][]int, size, batch int) (*station, error) {
+func (m *stationsConfig) open(rank int, members []transport.Member, pairs map[int][]int, size,
+	batch int) (*station, error) {
 	id, err := m.identity(members[rank].Name)
 	if err != nil {
 		return nil, err

@@ -26,10 +26,11 @@ func TestSearch(t *testing.T) {
 		silent                      bool
 		want                        Path
 	}{
-		"all as wide":           {1500, 1500, 1e6, false, Path{Local: 1500, Largest: 1500, Answered: true}},
-		"loopback":              {65536, 65536, 1e6, false, Path{Local: 9000, Largest: 9000, Answered: true}},
-		"jumbo into Ethernet":   {9000, 1500, 1e6, false, Path{Local: 9000, Largest: 1500, Answered: true}},
-		"and the router says":   {9000, 1500, 1501, false, Path{Local: 9000, Largest: 1500, Answered: true, NetworkReported: true}},
+		"all as wide":         {1500, 1500, 1e6, false, Path{Local: 1500, Largest: 1500, Answered: true}},
+		"loopback":            {65536, 65536, 1e6, false, Path{Local: 9000, Largest: 9000, Answered: true}},
+		"jumbo into Ethernet": {9000, 1500, 1e6, false, Path{Local: 9000, Largest: 1500, Answered: true}},
+		"and the router says": {9000, 1500, 1501, false, Path{Local: 9000, Largest: 1500, Answered: true,
+			NetworkReported: true}},
 		"a tunnel":              {1500, 1420, 1e6, false, Path{Local: 1500, Largest: 1420, Answered: true}},
 		"between two steps":     {1500, 1440, 1e6, false, Path{Local: 1500, Largest: 1420, Answered: true}},
 		"less than all of them": {1500, 700, 1e6, false, Path{Local: 1500, Largest: 600, Answered: true}},
@@ -87,9 +88,12 @@ func threeHosts(t *testing.T) (ns [3]*netns.Namespace, run func(error)) {
 // TestPathThroughNetworks: two hosts and a router between them, whose second link is narrower than the first.
 func TestPathThroughNetworks(t *testing.T) {
 	ns, run := threeHosts(t)
-	run(netns.Connect(netns.NewInterface(ns[0], "a", "10.0.0.1/24", 9000), netns.NewInterface(ns[1], "b", "10.0.0.2/24", 9000)))
-	run(netns.Connect(netns.NewInterface(ns[1], "c", "10.0.1.2/24", 1420), netns.NewInterface(ns[2], "d", "10.0.1.1/24", 1420)))
-	run(netns.Connect(netns.NewInterface(ns[0], "e", "10.0.2.1/24", 9000), netns.NewInterface(ns[2], "f", "10.0.2.2/24", 1500)))
+	run(netns.Connect(netns.NewInterface(ns[0], "a", "10.0.0.1/24", 9000),
+		netns.NewInterface(ns[1], "b", "10.0.0.2/24", 9000)))
+	run(netns.Connect(netns.NewInterface(ns[1], "c", "10.0.1.2/24", 1420),
+		netns.NewInterface(ns[2], "d", "10.0.1.1/24", 1420)))
+	run(netns.Connect(netns.NewInterface(ns[0], "e", "10.0.2.1/24", 9000),
+		netns.NewInterface(ns[2], "f", "10.0.2.2/24", 1500)))
 	run(ns[1].Forward())
 	run(ns[0].IP("route", "add", "10.0.1.0/24", "via", "10.0.0.2"))
 	run(ns[2].IP("route", "add", "10.0.0.0/24", "via", "10.0.1.2"))
@@ -128,8 +132,10 @@ func eventually(t *testing.T, right func() error) {
 // TestWhoRefuses: what the far host refuses has arrived there, and what the router refuses in its place has not.
 func TestWhoRefuses(t *testing.T) {
 	ns, run := threeHosts(t)
-	run(netns.Connect(netns.NewInterface(ns[0], "a", "10.0.0.1/24", 1500), netns.NewInterface(ns[1], "b", "10.0.0.2/24", 1500)))
-	run(netns.Connect(netns.NewInterface(ns[1], "c", "10.0.1.2/24", 1500), netns.NewInterface(ns[2], "d", "10.0.1.1/24", 1500)))
+	run(netns.Connect(netns.NewInterface(ns[0], "a", "10.0.0.1/24", 1500),
+		netns.NewInterface(ns[1], "b", "10.0.0.2/24", 1500)))
+	run(netns.Connect(netns.NewInterface(ns[1], "c", "10.0.1.2/24", 1500),
+		netns.NewInterface(ns[2], "d", "10.0.1.1/24", 1500)))
 	run(ns[1].Forward())
 	run(ns[0].IP("route", "add", "default", "via", "10.0.0.2"))
 	run(ns[2].IP("route", "add", "default", "via", "10.0.1.2"))
@@ -183,11 +189,12 @@ func TestOffender(t *testing.T) {
 		control []byte
 		want    netip.Addr
 	}{
-		"nothing":        {nil, netip.Addr{}},
-		"rubbish":        {[]byte{1, 2, 3}, netip.Addr{}},
-		"by ICMP":        {control(unix.IPPROTO_IP, unix.IP_RECVERR, icmpError(unix.SO_EE_ORIGIN_ICMP, in4...)...), four},
-		"by ICMPv6":      {control(unix.IPPROTO_IPV6, unix.IPV6_RECVERR, icmpError(unix.SO_EE_ORIGIN_ICMP6, in6...)...), six},
-		"by this host":   {control(unix.IPPROTO_IP, unix.IP_RECVERR, icmpError(unix.SO_EE_ORIGIN_LOCAL, in4...)...), netip.Addr{}},
+		"nothing":   {nil, netip.Addr{}},
+		"rubbish":   {[]byte{1, 2, 3}, netip.Addr{}},
+		"by ICMP":   {control(unix.IPPROTO_IP, unix.IP_RECVERR, icmpError(unix.SO_EE_ORIGIN_ICMP, in4...)...), four},
+		"by ICMPv6": {control(unix.IPPROTO_IPV6, unix.IPV6_RECVERR, icmpError(unix.SO_EE_ORIGIN_ICMP6, in6...)...), six},
+		"by this host": {control(unix.IPPROTO_IP, unix.IP_RECVERR, icmpError(unix.SO_EE_ORIGIN_LOCAL, in4...)...),
+			netip.Addr{}},
 		"without sender": {control(unix.IPPROTO_IP, unix.IP_RECVERR, icmpError(unix.SO_EE_ORIGIN_ICMP)...), netip.Addr{}},
 	} {
 		if got := offender(tc.control); got != tc.want {

@@ -54,7 +54,8 @@ func (r *Report) WritePage(w io.Writer) error {
 				r.stepsDrawn(),
 			}},
 			r.dataSection(),
-			{ID: "machine", Title: "Machine", Ran: []page.Ran{{Started: r.Began, Machine: page.ThisMachine(r.Config.Version).ForProcesses(1)}}},
+			{ID: "machine", Title: "Machine", Ran: []page.Ran{{Started: r.Began,
+				Machine: page.ThisMachine(r.Config.Version).ForProcesses(1)}}},
 		},
 	}
 	return p.Write(w)

@@ -142,7 +142,8 @@ func dumpEUDAQ(out io.Writer, e *eudaq.Event, subs []eudaq.Event, asJSON bool) e
 	if asJSON {
 		return json.NewEncoder(out).Encode(eventLine)
 	}
-	_, err := fmt.Fprintf(out, "event %d run %d %.64q device %d trigger %d flags %#x %d bytes\n", eventLine.Number, eventLine.Run,
+	_, err := fmt.Fprintf(out, "event %d run %d %.64q device %d trigger %d flags %#x %d bytes\n", eventLine.Number,
+		eventLine.Run,
 		eventLine.Name, eventLine.Device, eventLine.Trigger, eventLine.Flags, eventLine.Bytes)
 	for _, s := range eventLine.Subs {
 		if err == nil {

@@ -64,7 +64,8 @@ func (s *spread) add(v int) {
 	s.Bins[bin]++
 }
 
-// computeMoments computes the mean and the standard deviation, of whole numbers: the order in which they came does not matter.
+// computeMoments computes the mean and the standard deviation, of whole numbers: the order in which they came does not
+// matter.
 func (s *spread) computeMoments() {
 	n := float64(max(1, s.N))
 	s.Mean = float64(s.sum) / n

@@ -300,7 +300,8 @@ func showCombining(ctx context.Context, to io.Writer, p [2]*Guest) error {
 			if err := im.Fence(ctx); err != nil {
 				return err
 			}
-			fmt.Fprintf(to, "%d %s of %d bytes from page %d took %v; %d joined another one\n", writes, variant.verb, size, variant.page,
+			fmt.Fprintf(to, "%d %s of %d bytes from page %d took %v; %d joined another one\n", writes, variant.verb, size,
+				variant.page,
 				time.Since(start).Round(time.Microsecond), p[0].place.space.Stats().Combined-before)
 			return nil
 		})

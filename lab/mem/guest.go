@@ -89,8 +89,8 @@ func (p *place) connectOwner(ctx context.Context, dir string, link func(context.
 	return nil
 }
 
-// sourceAddress is this host's address towards another one, with any port. A socket that is bound to all addresses sends no
-// large datagrams over the carrier quic-go.
+// sourceAddress is this host's address towards another one, with any port. A socket that is bound to all addresses
+// sends no large datagrams over the carrier quic-go.
 func sourceAddress(address string) (string, error) {
 	c, err := net.Dial("udp", address) // which sends nothing
 	if err != nil {

@@ -298,14 +298,18 @@ func (p *Packet) toSocket(ctx context.Context, address string) error {
 var relevantCounters = []string{"memory.", "refused", "malformed", "stale", "placed", "socket.quic_"}
 
 // printOutcome prints it as a sentence.
-func (p *Packet) printOutcome(to io.Writer, h *rawGuest, ref shmem.Ref, became string, usual, moved map[string]uint64) error {
+func (p *Packet) printOutcome(to io.Writer, h *rawGuest, ref shmem.Ref, became string, usual,
+	moved map[string]uint64) error {
 	what := fmt.Sprintf("%s of %d bytes", p.Kind, len(p.Data))
 	if p.Kind != packetBytes && p.Kind != packetDatagram {
 		what += fmt.Sprintf(" for window %d:%08x, offset %d", ref.Window, ref.Gen, p.Offset)
 	}
 	var by []string
 	for _, name := range slices.Sorted(maps.Keys(moved)) {
-		says := slices.ContainsFunc(relevantCounters, func(substring string) bool { return strings.Contains(name, substring) })
+		says := slices.ContainsFunc(relevantCounters, func(substring string) bool {
+			return strings.Contains(name,
+				substring)
+		})
 		if n := moved[name]; says && n > 0 && usual[name] == 0 {
 			by = append(by, fmt.Sprintf("  %s +%d: %s", name, n, helpOf(name)))
 		}

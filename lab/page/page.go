@@ -22,7 +22,7 @@ type Page struct {
 	Sections []Section
 }
 
-// A Part of a page. What is empty in it is left out. The script gets what it draws.
+// A Section of a page. What is empty in it is left out. The script gets what it draws.
 type Section struct {
 	ID        string     `json:"-"` // for links
 	Title     string     `json:"-"`
@@ -47,8 +47,8 @@ type Cell struct {
 	Words bool // it may be broken into lines
 }
 
-// SpreadCell writes a spread into a cell: the median, the least and the most where they differ, and where it has one, the
-// interval of the median.
+// SpreadCell writes a spread into a cell: the median, the least and the most where they differ, and where it has one,
+// the interval of the median.
 func SpreadCell(s trial.Spread) Cell {
 	if s.N == 0 {
 		return Cell{Text: trial.None}

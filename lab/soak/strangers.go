@@ -95,7 +95,8 @@ func randomBytes(c net.Conn, d *dice) string {
 }
 
 func plainHTTP(c net.Conn, d *dice) string {
-	path := d.pick("/", "/v1/status", "/v1/tap?rate=10000", "/v1/session", "/../../etc/passwd", strings.Repeat("/a", 1<<15))
+	path := d.pick("/", "/v1/status", "/v1/tap?rate=10000", "/v1/session", "/../../etc/passwd",
+		strings.Repeat("/a", 1<<15))
 	_, _ = io.WriteString(c, d.pick("GET ", "POST ", "PRI ")+path+
 		" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999999\r\n\r\n")
 	return listen(c)
@@ -128,7 +129,8 @@ func halfOpen(c net.Conn, d *dice) string {
 }
 
 func slowBytes(c net.Conn, d *dice) string {
-	text := []byte(d.pick("\x16\x03\x01\x02\x00\x01\x00\x01\xfc", "GET / HTTP/1.1\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
+	text := []byte(d.pick("\x16\x03\x01\x02\x00\x01\x00\x01\xfc", "GET / HTTP/1.1\r\n",
+		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
 	stop := make(chan struct{})
 	var writing sync.WaitGroup
 	writing.Go(func() {

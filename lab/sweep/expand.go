@@ -206,8 +206,9 @@ func (r *reader) checkCommandLine(c *Cell, b *block, base config.Config, keys []
 	return true
 }
 
-// locateProblem finds where the file gives what the program complains of: it names a flag first of all, as "--rate=RATE: …" or
-// "rate: …". Flags of the bed are meant rather than settings of the same name, which were found good before.
+// locateProblem finds where the file gives what the program complains of: it names a flag first of all, as
+// "--rate=RATE: …" or "rate: …". Flags of the bed are meant rather than settings of the same name, which were found
+// good before.
 func locateProblem(err error, b *block, lines map[string]int) (line int, key string) {
 	line, key = b.line, b.name
 	text, first := err.Error(), math.MaxInt

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// measureOtherLoad measures from now on how many processors programs other than this one and its children use. It gives a
-// function that tells their mean until then; below 0 is not known. Time that the kernel spends in interrupts is
+// measureOtherLoad measures from now on how many processors programs other than this one and its children use. It gives
+// a function that tells their mean until then; below 0 is not known. Time that the kernel spends in interrupts is
 // nobody's.
 func measureOtherLoad() func() float64 {
 	began, all, processStart := time.Now(), systemCPU(), processCPU()

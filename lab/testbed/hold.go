@@ -120,7 +120,8 @@ func answer(c *net.UnixConn, bed *Bed) (down bool, err error) {
 	return false, fmt.Errorf("%q is no question", question)
 }
 
-// checkSameUser says whether the other end belongs to the user of this process: anybody may connect to an abstract socket.
+// checkSameUser says whether the other end belongs to the user of this process: anybody may connect to an abstract
+// socket.
 func checkSameUser(c *net.UnixConn) error {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -145,8 +145,8 @@ func (c *sessionRun) nodeProcesses() *spawn.Processes {
 // interrupt ends the run in good order.
 func (c *sessionRun) interrupt() { _ = c.conductor.Process.Signal(syscall.SIGTERM) } // it may have ended meanwhile
 
-// nodeEnded takes note of a node that has ended by itself. Before the run has begun there is none without it; later on that
-// is for the control to find.
+// nodeEnded takes note of a node that has ended by itself. Before the run has begun there is none without it; later on
+// that is for the control to find.
 func (c *sessionRun) nodeEnded(name, how string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -186,7 +186,8 @@ func (n *tree) notes(t *Topology) []string {
 			out = append(out, fmt.Sprintf(
 				"%s serves %d builder units over %s: %s; at best dummies keep them apart: better move %d of them to ports of "+
 					"other spines",
-				n.name(linkIndex(n.classes(), leaf, c, down)), len(of), n.linkLabel(), strings.Join(names, ", "), len(of)-n.capacity()))
+				n.name(linkIndex(n.classes(), leaf, c, down)), len(of), n.linkLabel(), strings.Join(names,
+					", "), len(of)-n.capacity()))
 		}
 	}
 	return out

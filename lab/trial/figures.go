@@ -56,7 +56,8 @@ func rank(n int) int {
 	logFactorial := func(n int) float64 { v, _ := math.Lgamma(float64(n) + 1); return v }
 	k, below := 0, 0.0
 	for ; 2*k < n; k++ {
-		below += math.Exp(logFactorial(n) - logFactorial(k) - logFactorial(n-k) - float64(n)*math.Ln2) // k of n lie below the median
+		// k of n lie below the median
+		below += math.Exp(logFactorial(n) - logFactorial(k) - logFactorial(n-k) - float64(n)*math.Ln2)
 		if 2*below > outside {
 			break
 		}

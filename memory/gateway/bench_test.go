@@ -10,9 +10,9 @@ import (
 	"ringlet/testkit/patiently"
 )
 
-// BenchmarkGateway is a client in C that writes 64 bytes with each descriptor, 128 started by one store. An operation is a
-// descriptor. The client's own clock gives descriptors/s, without its start. Bytes that go on where those before end
-// are joined; those that are 128 apart travel together all the same.
+// BenchmarkGateway is a client in C that writes 64 bytes with each descriptor, 128 started by one store. An operation
+// is a descriptor. The client's own clock gives descriptors/s, without its start. Bytes that go on where those before
+// end are joined; those that are 128 apart travel together all the same.
 func BenchmarkGateway(b *testing.B) {
 	program := compiled.C(b, "../../clients/c", "testdata/stream.c")
 	for _, carrier := range []string{"local", "quic"} {

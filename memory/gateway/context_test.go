@@ -13,8 +13,8 @@ import (
 	"ringlet/transport/simnet"
 )
 
-// directSession is a door of the first of two members on a simulated network, in virtual time. The test is the client, and the
-// goroutine that takes descriptors.
+// directSession is a door of the first of two members on a simulated network, in virtual time. The test is the client,
+// and the goroutine that takes descriptors.
 type directSession struct {
 	*session
 	t      *testing.T
@@ -23,7 +23,8 @@ type directSession struct {
 	stop   context.CancelFunc
 }
 
-// withDirectSession runs a test at such a door. Each member exports a page, "n0" and "n1"; the first has its own one mapped.
+// withDirectSession runs a test at such a door. Each member exports a page, "n0" and "n1"; the first has its own one
+// mapped.
 func withDirectSession(t *testing.T, test func(*directSession)) {
 	t.Helper()
 	dir := t.TempDir()

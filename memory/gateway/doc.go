@@ -1,5 +1,5 @@
-// Package gateway lets a process that is not Ringlet's use remote memory: a ring of descriptors in shared memory, which a
-// client fills and this package carries out as transactions of a memory.Space. The layout, which clients/c and
+// Package gateway lets a process that is not Ringlet's use remote memory: a ring of descriptors in shared memory, which
+// a client fills and this package carries out as transactions of a memory.Space. The layout, which clients/c and
 // clients/python have too, is docs/format/door.md; the reasons are docs/design/060-memory-door.md.
 //
 // It stands for the protected user-level transfers of SCI-bridge §II.A and the request queue of the card of
@@ -25,6 +25,6 @@
 // # What it does not promise
 //
 // Nothing in the shared memory is believed, and no client can reach bytes that the grants of the Space do not open. But
-// all processes of one user can open a gateway. What a client changes while it is transferred arrives as it was, or as it
-// is.
+// all processes of one user can open a gateway. What a client changes while it is transferred arrives as it was, or as
+// it is.
 package gateway

@@ -65,8 +65,8 @@ func (s *session) acceptDescriptors(n uint64) {
 	s.completed.Wake()
 }
 
-// workerFor is where a request is carried out: by this goroutine, if that waits for nobody, since nothing before it in its
-// context is under way, or among the requests at hand for the lane of that context.
+// workerFor is where a request is carried out: by this goroutine, if that waits for nobody, since nothing before it in
+// its context is under way, or among the requests at hand for the lane of that context.
 func (s *session) workerFor(r *request) *contextWorker {
 	l := s.workers[r.context]
 	idle := l == nil || l.pending.Load() == 0 && (l != s.batchWorker || len(s.batch) == 0)
@@ -86,9 +86,9 @@ func (s *session) workerFor(r *request) *contextWorker {
 	return l
 }
 
-// contextIdle reports whether nothing of a context is under way in the Space: a transaction that had no answer in time, of
-// this client or the one before, keeps its place in the order, and who is ordered behind it waits. What this goroutine
-// carries out itself leaves nothing.
+// contextIdle reports whether nothing of a context is under way in the Space: a transaction that had no answer in time,
+// of this client or the one before, keeps its place in the order, and who is ordered behind it waits. What this
+// goroutine carries out itself leaves nothing.
 func (s *session) contextIdle(context uint8, im *memory.Import) bool {
 	if !s.idle[context] {
 		s.idle[context] = im.Idle()
@@ -211,8 +211,8 @@ type executor struct {
 	pieces  []memory.Piece
 }
 
-// mergeable is how many requests, from the first on, travel as one: plain writes of one context to one segment, to pages
-// that are not ordered.
+// mergeable is how many requests, from the first on, travel as one: plain writes of one context to one segment, to
+// pages that are not ordered.
 func mergeable(rs []request) int {
 	first := &rs[0]
 	if !first.canMerge() {
@@ -325,8 +325,8 @@ func (u *executor) write(ctx context.Context, im *memory.Import, rs []request) a
 	return a
 }
 
-// appendPiece adds a piece to those that travel. One that goes on where the one before ends, here and there, is joined with it;
-// words are not, which are stored in one step.
+// appendPiece adds a piece to those that travel. One that goes on where the one before ends, here and there, is joined
+// with it; words are not, which are stored in one step.
 func (u *executor) appendPiece(p piece) {
 	data := u.session.data[p.local:][:p.length]
 	if n := len(u.pieces); n > 0 {

@@ -128,9 +128,11 @@ func TestRefusals(t *testing.T) {
 		{"dialler's certificate expired", later(n1.Server()), n0.Client("n1"), Expired, Expired},
 		{"no client certificate", n0.Server(), nameless, NoCertificate, NoCertificate},
 		{"old TLS", n0.Server(), old, "", OldTLS},
-		{"a person on a link between members", n0.Server(), mustIssue(t, ours, "alice", RoleOperator).Client("n0"), NotAMember,
+		{"a person on a link between members", n0.Server(), mustIssue(t, ours, "alice", RoleOperator).Client("n0"),
+			NotAMember,
 			ByPeer},
-		{"a person called as a node on such a link", n0.Server(), mustIssue(t, ours, "n1", RoleAdmin).Client("n0"), NotAMember,
+		{"a person called as a node on such a link", n0.Server(), mustIssue(t, ours, "n1", RoleAdmin).Client("n0"),
+			NotAMember,
 			ByPeer},
 	} {
 		t.Run(c.name, func(t *testing.T) {

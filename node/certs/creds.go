@@ -126,8 +126,8 @@ func (m *expiringConn) Close() error {
 	return m.Conn.Close()
 }
 
-// onExpiry calls f when the certificate by which the peer of a connection was known ends, or that of its authority. Stop
-// the timer when the connection ends before.
+// onExpiry calls f when the certificate by which the peer of a connection was known ends, or that of its authority.
+// Stop the timer when the connection ends before.
 func onExpiry(state tls.ConnectionState, f func(*expiredError)) *time.Timer {
 	who, end := expiryOf(state)
 	return time.AfterFunc(time.Until(end), func() { f(&expiredError{Peer: who, End: end}) })

@@ -51,8 +51,9 @@ func (id *Identity) material() *material {
 func (id *Identity) Server() *tls.Config {
 	return id.server(func(p Peer) error {
 		if p.Role.IsUser() {
-			return &RefusedError{Why: NotAMember, Detail: fmt.Sprintf("%s is the %s of a person, and this link is between members",
-				p.Name, p.Role)}
+			return &RefusedError{Why: NotAMember,
+				Detail: fmt.Sprintf("%s is the %s of a person, and this link is between members",
+					p.Name, p.Role)}
 		}
 		return nil
 	})

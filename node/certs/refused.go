@@ -97,9 +97,9 @@ func Explain(err error) error {
 	return err
 }
 
-// ExplainUnanswered says what to look at if these are the words of a handshake that began and got no answer in time: the first
-// packets that are as large as the interface bears did not come through. It is empty for other words. gRPC has no type
-// for this.
+// ExplainUnanswered says what to look at if these are the words of a handshake that began and got no answer in time:
+// the first packets that are as large as the interface bears did not come through. It is empty for other words. gRPC
+// has no type for this.
 func ExplainUnanswered(words string) string {
 	if !strings.Contains(words, "handshake failed") || !strings.Contains(words, "deadline exceeded") &&
 		!strings.Contains(words, "i/o timeout") {

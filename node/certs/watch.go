@@ -46,8 +46,8 @@ func (w *watchedFiles) stat() (all [4]stamp) {
 	return all
 }
 
-// reload reads the files again if they have changed. What cannot be used leaves everything as it was, and is tried again:
-// the files of a renewal appear one after the other.
+// reload reads the files again if they have changed. What cannot be used leaves everything as it was, and is tried
+// again: the files of a renewal appear one after the other.
 func (w *watchedFiles) reload(id *Identity) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -129,8 +129,8 @@ func (id *Identity) Watch(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// warner decides when to warn of the end of a certificate: in the time of ExpiryWarning, or the last third of a life that is
-// shorter than six weeks, once a day; on the last day and after the end once an hour.
+// warner decides when to warn of the end of a certificate: in the time of ExpiryWarning, or the last third of a life
+// that is shorter than six weeks, once a day; on the last day and after the end once an hour.
 type warner struct{ lastWarned time.Time }
 
 // ExpiryWarning is how long before its end a certificate is warned of.

@@ -71,7 +71,8 @@ func (d *delegate) NotifyMerge(peers []*memberlist.Node) error {
 	return nil
 }
 
-// noteListed notes that a member has a node under this node's name: this one, or another that is there or not missed yet.
+// noteListed notes that a member has a node under this node's name: this one, or another that is there or not missed
+// yet.
 func (d *delegate) noteListed(n *memberlist.Node) {
 	if n.State != memberlist.StateAlive && n.State != memberlist.StateSuspect {
 		return

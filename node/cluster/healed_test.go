@@ -174,9 +174,9 @@ func together(t *testing.T, all []*Cluster) {
 	t.Logf("all see all after %v", time.Since(began).Round(time.Millisecond))
 }
 
-// TestObjectionIsReceivedAtOnce: a node that was given up and does not know it learns that by joining again, and is back
-// when joinUntilListed returns. One exchange, which is what rejoin was before, tells the node and nobody else: without gossip
-// it stays missing.
+// TestObjectionIsReceivedAtOnce: a node that was given up and does not know it learns that by joining again, and is
+// back when joinUntilListed returns. One exchange, which is what rejoin was before, tells the node and nobody else:
+// without gossip it stays missing.
 func TestObjectionIsReceivedAtOnce(t *testing.T) {
 	t.Parallel()
 	l := newLAN(t, 2)

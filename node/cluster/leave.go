@@ -53,7 +53,8 @@ func (c *Cluster) announceLeave() {
 	sending.Wait()
 }
 
-// memberlistNode is the little of a memberlist node that sending needs. Those of memberlist itself change under its lock.
+// memberlistNode is the little of a memberlist node that sending needs. Those of memberlist itself change under its
+// lock.
 func memberlistNode(m Member) *memberlist.Node {
 	return &memberlist.Node{Name: m.Name, Addr: m.Addr.Addr().AsSlice(), Port: m.Addr.Port()}
 }

@@ -9,8 +9,8 @@ import (
 const (
 	// rejoinInterval is how often a node looks whether it should join again.
 	rejoinInterval = time.Second
-	// strainedInterval is how long a node that goes on getting no answers leaves between two exchanges which showed that the
-	// others have it.
+	// strainedInterval is how long a node that goes on getting no answers leaves between two exchanges which showed that
+	// the others have it.
 	strainedInterval = 10 * time.Second
 	// strainedScore is the score from which on gossip is not answered by more than one: 0 is well, 7 the worst. A busy
 	// member is not answered once.
@@ -47,8 +47,8 @@ func needsJoin(connected bool, score int, since time.Duration) bool {
 	return !connected || score >= strainedScore && since >= strainedInterval
 }
 
-// joinUntilListed joins until somebody has this node in its list: who has given it up says so first, and takes note of the
-// objection next.
+// joinUntilListed joins until somebody has this node in its list: who has given it up says so first, and takes note of
+// the objection next.
 func (c *Cluster) joinUntilListed() bool {
 	confirm := confirmRetry
 	for range confirmTries {

@@ -26,8 +26,8 @@ const (
 	maxState = 2 << 20
 )
 
-// boundedTransport is memberlist's transport with bounds: how long a connection may take to come about, how many there are, and
-// how much each brings.
+// boundedTransport is memberlist's transport with bounds: how long a connection may take to come about, how many there
+// are, and how much each brings.
 type boundedTransport struct {
 	*memberlist.NetTransport
 	dialTimeout time.Duration // for a connection to come about, whatever memberlist grants the exchange
@@ -186,7 +186,8 @@ func (r *boundedTransport) reject(conn net.Conn, host netip.Addr, why error) {
 	_ = conn.Close()
 	r.counters.StreamsRefused.Add(1)
 	if unreported, yes := r.logLimiter.Allow("stream", time.Now()); yes {
-		r.log.Warn("a connection of gossip was closed: too many are open", "remote", host, "err", why, "unreported", unreported)
+		r.log.Warn("a connection of gossip was closed: too many are open", "remote", host, "err", why, "unreported",
+			unreported)
 	}
 }
 

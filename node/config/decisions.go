@@ -19,7 +19,8 @@ func (c Config) DecisionRank(names []string) int {
 	return slices.Index(names, c.DecisionNode)
 }
 
-// hasDecisionOnlyNode says that one node has neither a readout unit nor a builder unit, and is the one with the decision unit.
+// hasDecisionOnlyNode says that one node has neither a readout unit nor a builder unit, and is the one with the
+// decision unit.
 func (c *Config) hasDecisionOnlyNode() bool {
 	if c.DecisionNode == "" || c.RUs+c.BUs != c.Nodes-1 {
 		return false
@@ -104,7 +105,8 @@ func (c *Config) checkDecisions(p *problems) {
 	}
 }
 
-// checkDecisionBuffers refuses a buffer of decisions that has the name of a builder unit's buffer: NAME-0 where that is NAME.
+// checkDecisionBuffers refuses a buffer of decisions that has the name of a builder unit's buffer: NAME-0 where that is
+// NAME.
 func (c *Config) checkDecisionBuffers(p *problems) {
 	for _, outlet := range c.DecisionOutlets() {
 		for _, one := range c.Outputs() {

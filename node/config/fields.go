@@ -48,7 +48,8 @@ func appendFields(out []field, v reflect.Value, path, prefix string) []field {
 	return out
 }
 
-// checkEnum says what is wrong with a value that is none of the words; an empty word only means that nothing need be said.
+// checkEnum says what is wrong with a value that is none of the words; an empty word only means that nothing need be
+// said.
 func checkEnum(value string, words []string) error {
 	if slices.Contains(words, value) {
 		return nil

@@ -58,8 +58,9 @@ func Renamed(key string) string {
 	return key
 }
 
-// resolveFormer deals with a setting, or a word of one, that there is no more. In a recorded configuration it is left out, or
-// has its new name; elsewhere it is a problem. into is where the key would belong. It returns false for anything else.
+// resolveFormer deals with a setting, or a word of one, that there is no more. In a recorded configuration it is left
+// out, or has its new name; elsewhere it is a problem. into is where the key would belong. It returns false for
+// anything else.
 func (d *Document) resolveFormer(line int, key string, value *yaml.Node, dst reflect.Value) bool {
 	if t := dst.Type(); t != reflect.TypeFor[Config]() && t != reflect.TypeFor[Debug]() {
 		return false

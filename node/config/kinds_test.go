@@ -20,7 +20,8 @@ func TestOutputIsCheckedByItsRow(t *testing.T) {
 		Check:  func(output string) error { checked = output; return nil },
 	})
 	c := configWith(func(n *Config) { n.Output = "far:h:1" })
-	if err := c.Complete(); err != nil || checked != "far:h:1" || c.Format != "far" || !strings.HasPrefix(c.Output, "far:") {
+	if err := c.Complete(); err != nil || checked != "far:h:1" || c.Format != "far" ||
+		!strings.HasPrefix(c.Output, "far:") {
 		t.Errorf("%q is asked for, the format is %s, the output %s: %v", checked, c.Format, c.Output, err)
 	}
 }

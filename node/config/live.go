@@ -43,8 +43,8 @@ func (c *Config) inputs() []source.Input {
 	return list
 }
 
-// defaultNodeCount is how many folded nodes a run has unless it is told: as many as streams speaks of, or four, or as there
-// are live sources.
+// defaultNodeCount is how many folded nodes a run has unless it is told: as many as streams speaks of, or four, or as
+// there are live sources.
 func (c *Config) defaultNodeCount() int {
 	if n := len(c.Streams.list()); n > 1 {
 		return n

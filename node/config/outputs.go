@@ -156,8 +156,8 @@ func (c *Config) resolveOutput(p *problems) {
 	c.Output = strings.Join(texts, outputComma)
 }
 
-// checkOutputSpelling says that an output begins with a kind that is spelled in another way, or nearly. A path has a slash
-// before its colon where it is meant all the same.
+// checkOutputSpelling says that an output begins with a kind that is spelled in another way, or nearly. A path has a
+// slash before its colon where it is meant all the same.
 func checkOutputSpelling(output string) error {
 	names := registry.Names(sink.Kinds)
 	for text := range strings.SplitSeq(output, outputComma) {
@@ -186,8 +186,8 @@ func (c *Config) sameOutput(o *Config) bool {
 	return a == b
 }
 
-// resolveSingleOutput settles Format where there is one output, and ends the name of a directory with a slash so that nobody has
-// to ask the file system again.
+// resolveSingleOutput settles Format where there is one output, and ends the name of a directory with a slash so that
+// nobody has to ask the file system again.
 func (c *Config) resolveSingleOutput(p *problems) {
 	c.splitFormat()
 	kind, err := registry.Find("format", sink.Kinds, c.Format)
@@ -243,8 +243,8 @@ func (c *Config) formatByName(p *problems) {
 	}
 }
 
-// hasPacketExtension says whether a file is one of MEPs, MFPs or EUDAQ's events by its name: what is in it, its reader finds
-// out later.
+// hasPacketExtension says whether a file is one of MEPs, MFPs or EUDAQ's events by its name: what is in it, its reader
+// finds out later.
 func hasPacketExtension(path string) bool {
 	ext := strings.ToLower(filepath.Ext(path))
 	return ext == ".mep" || ext == ".mfp" || ext == ".raw"

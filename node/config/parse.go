@@ -37,8 +37,8 @@ func Recorded(name string, text []byte) (Config, error) {
 	return c, err
 }
 
-// Merge reads a YAML text over what the configuration holds: what the text does not give stays. name stands for the text
-// in errors.
+// Merge reads a YAML text over what the configuration holds: what the text does not give stays. name stands for the
+// text in errors.
 func (c *Config) Merge(name string, text []byte) error {
 	d, err := Read(name, bytes.NewReader(text), c)
 	if err == nil {

@@ -87,10 +87,10 @@ func (c Config) maxBlocks() ([]int, error) {
 	return blocks, nil
 }
 
-// PreGrantedLayout is how the slots are laid out if windows are granted once for all MEPs, and nil where they are granted for
-// each. They stand where the largest part of each readout unit is known beforehand and small, and a slot of the size
-// that is given, if it is, has room for all of them. The disciplines in which the size or the request of each MEP
-// decides what is sent need a grant for each.
+// PreGrantedLayout is how the slots are laid out if windows are granted once for all MEPs, and nil where they are
+// granted for each. They stand where the largest part of each readout unit is known beforehand and small, and a slot of
+// the size that is given, if it is, has room for all of them. The disciplines in which the size or the request of each
+// MEP decides what is sent need a grant for each.
 func (c *Config) PreGrantedLayout() *placing.Layout {
 	if !c.Generated() || !c.Traffic().AllowsPreGranted {
 		return nil

@@ -2,7 +2,8 @@ package config
 
 import "testing"
 
-// TestPreGranted holds where windows stand for all MEPs, how many slots there are then, and how many cycles make a round.
+// TestPreGranted holds where windows stand for all MEPs, how many slots there are then, and how many cycles make a
+// round.
 func TestPreGranted(t *testing.T) {
 	small := func(c *Config) {
 		c.Nodes, c.Packing, c.Streams, c.FragmentSize, c.FragmentModel = 2, 1, "1", 128, "constant"
@@ -38,9 +39,11 @@ func TestPreGranted(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		if preGranted := got.PreGrantedLayout() != nil; preGranted != c.preGranted || got.Slots != c.slots || got.Debug.LookAhead != c.ahead ||
+		if preGranted := got.PreGrantedLayout() != nil; preGranted != c.preGranted || got.Slots != c.slots ||
+			got.Debug.LookAhead != c.ahead ||
 			got.Round() != c.round {
-			t.Errorf("%s: pre-granted %v, %d slots, look-ahead %d, rounds of %d", c.name, preGranted, got.Slots, got.Debug.LookAhead,
+			t.Errorf("%s: pre-granted %v, %d slots, look-ahead %d, rounds of %d", c.name, preGranted, got.Slots,
+				got.Debug.LookAhead,
 				got.Round())
 		}
 		if got.Input != "" {

@@ -39,8 +39,8 @@ func (c *Config) resolvePull(p *problems) {
 	}
 }
 
-// RoIReadouts are the readout units of the region of interest, and the share of MEPs that are accepted after their parts;
-// none where nothing is decided on part of a MEP. It holds after Complete.
+// RoIReadouts are the readout units of the region of interest, and the share of MEPs that are accepted after their
+// parts; none where nothing is decided on part of a MEP. It holds after Complete.
 func (c Config) RoIReadouts() (rus []int, share float64) {
 	rus, share, _ = c.parseRoI()
 	return rus, share

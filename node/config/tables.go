@@ -88,7 +88,8 @@ func (c Config) SourceSettings(ru int) (s source.Settings, err error) {
 	return s, err
 }
 
-// Pattern is what generated data obey; nil for other data, and for those of a simulated detector. It holds after Complete.
+// Pattern is what generated data obey; nil for other data, and for those of a simulated detector. It holds after
+// Complete.
 func (c Config) Pattern() (*pattern.Pattern, error) {
 	if !c.Generated() || c.Simulated() {
 		return nil, nil

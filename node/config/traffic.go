@@ -131,8 +131,8 @@ func (c *Config) resolveSlack(p *problems) {
 	}
 }
 
-// maxUsefulSlack is the most slack that counts, one less than a round has phases: how many cycles the next round is of is
-// agreed in an epoch of the present one.
+// maxUsefulSlack is the most slack that counts, one less than a round has phases: how many cycles the next round is of
+// is agreed in an epoch of the present one.
 func (c Config) maxUsefulSlack() int {
 	phases := readoutunit.Phases(c.RUs, c.BUs)
 	if ranks := c.SeatRanks(); ranks != nil {

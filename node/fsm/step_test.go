@@ -125,7 +125,8 @@ func TestAnyStateFails(t *testing.T) {
 // TestLoadForgetsFaults: the count is that of this life of the component.
 func TestLoadForgetsFaults(t *testing.T) {
 	s := Status{State: Ready}
-	for _, in := range []input{faultInput(Cause{}), faultInput(Cause{}), commandInput(Recover), doneInput(1), commandInput(Unload), doneInput(2)} {
+	for _, in := range []input{faultInput(Cause{}), faultInput(Cause{}), commandInput(Recover), doneInput(1),
+		commandInput(Unload), doneInput(2)} {
 		s, _, _ = step(s, in)
 	}
 	if s.State != Offline || s.Faults != 2 {
@@ -160,7 +161,8 @@ func TestTimeoutsAtLeast(t *testing.T) {
 		if got := timeouts.AtLeast(0).ForCommand(c); got != timeouts.ForCommand(c) {
 			t.Errorf("%s has %v, and %v before", c, got, timeouts.ForCommand(c))
 		}
-		if got, want := timeouts.AtLeast(15*time.Second).ForCommand(c), max(timeouts.ForCommand(c), 15*time.Second, row.Timeout); got != want {
+		if got, want := timeouts.AtLeast(15*time.Second).ForCommand(c), max(timeouts.ForCommand(c), 15*time.Second,
+			row.Timeout); got != want {
 			t.Errorf("%s has %v, want %v", c, got, want)
 		}
 	}

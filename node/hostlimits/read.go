@@ -73,8 +73,8 @@ func memlock() int64 {
 	return int64(l.Cur)
 }
 
-// InterfaceOf is the interface with the given address; of several, as for the unspecified address, the one with the smallest
-// MTU.
+// InterfaceOf is the interface with the given address; of several, as for the unspecified address, the one with the
+// smallest MTU.
 func InterfaceOf(ip net.IP) (name string, mtu int) {
 	ifaces, err := net.Interfaces()
 	if err != nil {

@@ -80,8 +80,8 @@ func boolValue(yes bool) float64 {
 // sourcePrefix begins the names of the counters of live sources.
 const sourcePrefix = "ru.input_"
 
-// counterMetric is the metric of a counter of a node: ru.bytes_written is ringlet_ru_bytes_written_total. Of counters by
-// kind the rest of the name is the label: of live sources, their id. Times are in seconds.
+// counterMetric is the metric of a counter of a node: ru.bytes_written is ringlet_ru_bytes_written_total. Of counters
+// by kind the rest of the name is the label: of live sources, their id. Times are in seconds.
 func counterMetric(c *counter.Counter) Metric {
 	name, m := c.Name, Metric{Kind: kindCounter, Help: sentence(c.Help)}
 	by := ""

@@ -16,8 +16,8 @@ import (
 const requestTimeout = 5 * time.Second
 
 const (
-	// idleTimeout is how long whoever monitors may keep a connection between two questions: Prometheus asks once a minute at
-	// the latest.
+	// idleTimeout is how long whoever monitors may keep a connection between two questions: Prometheus asks once a minute
+	// at the latest.
 	idleTimeout = 2 * time.Minute
 	maxConns    = 64
 	maxHeaders  = 16 << 10

@@ -113,7 +113,8 @@ func fileName(name, kind string) string {
 	return name + "." + kind + ".pprof"
 }
 
-// lazyWriter writes the head of the answer with the first byte of the profile: until then there may be an error to tell.
+// lazyWriter writes the head of the answer with the first byte of the profile: until then there may be an error to
+// tell.
 type lazyWriter struct {
 	w     http.ResponseWriter
 	name  string

@@ -69,8 +69,8 @@ func New(interval time.Duration, samples, columns int) *Ring {
 // NextDue is when the next sample is due, in ns by the clock that Due is given; 0: at once.
 func (r *Ring) NextDue() int64 { return r.due }
 
-// BeginSample gives the row that a sample's values belong into, valid until the next call of a method; nil where none is due
-// yet, or there are enough. at is when it is read, as its reader is to be told.
+// BeginSample gives the row that a sample's values belong into, valid until the next call of a method; nil where none
+// is due yet, or there are enough. at is when it is read, as its reader is to be told.
 func (r *Ring) BeginSample(now, at int64) []uint64 {
 	if r.Done() || r.due != 0 && now < r.due {
 		return nil

@@ -79,8 +79,8 @@ func (n *Notifier) Status(status string) { n.send("STATUS=" + oneLine(status)) }
 // Stopping says that the process is about to end.
 func (n *Notifier) Stopping(status string) { n.send("STOPPING=1\nSTATUS=" + oneLine(status)) }
 
-// ExtendTimeout asks the service manager, which has told the process to end, not to kill it before so long has passed from
-// now on.
+// ExtendTimeout asks the service manager, which has told the process to end, not to kill it before so long has passed
+// from now on.
 func (n *Notifier) ExtendTimeout(by time.Duration) {
 	n.send("EXTEND_TIMEOUT_USEC=" + strconv.FormatInt(by.Microseconds(), 10))
 }

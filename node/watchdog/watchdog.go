@@ -34,7 +34,7 @@ type Config struct {
 	ParentGone func() bool
 }
 
-// A Dog watches this process. A nil Dog watches nothing.
+// A Watcher watches this process. A nil Watcher watches nothing.
 type Watcher struct {
 	cfg Config
 
@@ -89,8 +89,8 @@ func Start(cfg Config) *Watcher {
 	return d
 }
 
-// Watch has something looked after, by a function that takes the locks there and waits for nothing else. It is called on
-// one goroutine, once in a tick, and must bear that it is called at any time until the process ends.
+// Watch has something looked after, by a function that takes the locks there and waits for nothing else. It is called
+// on one goroutine, once in a tick, and must bear that it is called at any time until the process ends.
 func (d *Watcher) Watch(name string, at func()) {
 	if d == nil {
 		return
@@ -109,8 +109,8 @@ func (d *Watcher) Watch(name string, at func()) {
 	d.names, d.probes = append(d.names, name), append(d.probes, l)
 }
 
-// RequestEnd says that somebody wants the process to end at once. If it has not after Grace ticks, it is ended, and says what
-// its goroutines were at.
+// RequestEnd says that somebody wants the process to end at once. If it has not after Grace ticks, it is ended, and
+// says what its goroutines were at.
 func (d *Watcher) RequestEnd() {
 	if d != nil {
 		d.endRequested.Store(true)

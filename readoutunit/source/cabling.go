@@ -14,8 +14,8 @@ import (
 // readout unit (LHCb-EB §IV.B).
 const minStreams = 3
 
-// maxLinearTries is the number of numbers of streams that are tried one by one. Real files need one or two; a file made so
-// that dozens fail is not worth the smallest number, and further tries go up by a sixteenth each, so that the search
+// maxLinearTries is the number of numbers of streams that are tried one by one. Real files need one or two; a file made
+// so that dozens fail is not worth the smallest number, and further tries go up by a sixteenth each, so that the search
 // ends.
 const maxLinearTries = 64
 
@@ -148,8 +148,8 @@ func (c *cabling) fits(ctx context.Context, cat *catalog, data []byte) (bool, er
 	return true, nil
 }
 
-// fragmentSizes are the sizes of an event's fragments. Most streams may be empty: what an event takes in time depends on
-// its banks, not on how many streams there are.
+// fragmentSizes are the sizes of an event's fragments. Most streams may be empty: what an event takes in time depends
+// on its banks, not on how many streams there are.
 type fragmentSizes struct {
 	size     []uint32 // by stream, in bytes
 	nonEmpty []uint16 // streams whose size is not zero

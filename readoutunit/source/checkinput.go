@@ -38,8 +38,8 @@ func claimUDP(text string) HostClaim {
 func claimPath(text string) HostClaim { return HostClaim{Path: text} }
 func claimRing(text string) HostClaim { return HostClaim{Path: shmring.SegmentPath(text)} }
 
-// CheckInput are all that is wrong with what an input says, whatever is on the hosts: kinds that there are not, and what
-// each kind says of its addresses. Of a file only the name of its kind is looked at.
+// CheckInput are all that is wrong with what an input says, whatever is on the hosts: kinds that there are not, and
+// what each kind says of its addresses. Of a file only the name of its kind is looked at.
 func CheckInput(input string) (out []error) {
 	if kind, _ := KindOf(input); !kind.Live {
 		if wrong := checkKindName(input, Row{}); wrong != nil && !kind.Generated {
@@ -74,8 +74,8 @@ func CheckInput(input string) (out []error) {
 	return out
 }
 
-// checkKindName says that a part of an input has the name of a kind that there is not, or one that is spelled in another way.
-// before is the kind of the part before it: text of that kind may have anything but the name of a kind.
+// checkKindName says that a part of an input has the name of a kind that there is not, or one that is spelled in
+// another way. before is the kind of the part before it: text of that kind may have anything but the name of a kind.
 func checkKindName(item string, before Row) error {
 	name, _, colon := strings.Cut(item, ":")
 	word := strings.TrimSpace(name)

@@ -46,7 +46,8 @@ func TestDetectorBlocks(t *testing.T) {
 			})
 		}
 	}
-	c := GeneratorConfig{Division: placing.EvenDivision(4, 25), RU: 2, Packing: 6, Seed: 3, Events: 60, Detector: simulated(t)}
+	c := GeneratorConfig{Division: placing.EvenDivision(4, 25), RU: 2, Packing: 6, Seed: 3, Events: 60,
+		Detector: simulated(t)}
 	p, err := NewPrepared(c, 2, 4)
 	if err != nil {
 		t.Fatal(err)

@@ -34,8 +34,8 @@ type eudaqCatalog struct {
 	newKeys map[string]struct{} // keys of an event that no event before it has
 }
 
-// subEvents are the sub-events of the event at the beginning of b; where it has none, it is its own only one. The next call
-// uses the slice again.
+// subEvents are the sub-events of the event at the beginning of b; where it has none, it is its own only one. The next
+// call uses the slice again.
 func (c *eudaqCatalog) subEvents(b []byte) ([]eudaq.Event, error) {
 	e, subs, err := eudaq.Parse(b, c.subs)
 	if c.subs = subs; err != nil {

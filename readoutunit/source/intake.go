@@ -71,7 +71,8 @@ func (l *Live) receive(in *intake) {
 	l.reportUntilClosed(in, over)
 }
 
-// beginWait prepares for a call of the feed that waits, and tells what is safe. False: nothing more is to be taken from it.
+// beginWait prepares for a call of the feed that waits, and tells what is safe. False: nothing more is to be taken from
+// it.
 func (l *Live) beginWait(in *intake) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,8 +93,8 @@ func (l *Live) endWait(in *intake) {
 	in.waiting = false
 }
 
-// reportableSafe is what the feed may hear of the events below safe that have their outcome: no more than have come and are
-// believed, or a front-end that lags behind what was given up would take for safe what it has not sent. mu is held.
+// reportableSafe is what the feed may hear of the events below safe that have their outcome: no more than have come and
+// are believed, or a front-end that lags behind what was given up would take for safe what it has not sent. mu is held.
 func (l *Live) reportableSafe(in *intake) uint64 {
 	return min(l.safeBelow, l.matcher.NextEvent(in.index))
 }
@@ -129,9 +130,9 @@ func (l *Live) reportSafe(in *intake) {
 	}
 }
 
-// noteGivenUp notes that the feed is to hear that a fragment which it gave will be in no file. One that came again is none:
-// the first one has its own outcome, and a client takes an event that is given up for settled. A good front-end, too,
-// sends again what was in doubt here when its connection broke. mu is held.
+// noteGivenUp notes that the feed is to hear that a fragment which it gave will be in no file. One that came again is
+// none: the first one has its own outcome, and a client takes an event that is given up for settled. A good front-end,
+// too, sends again what was in doubt here when its connection broke. mu is held.
 func (l *Live) noteGivenUp(in *intake, e uint64, why live.Fault) {
 	if why == live.Repeat {
 		return
@@ -183,8 +184,8 @@ func (l *Live) reportUntilClosed(in *intake, over bool) {
 	l.reportSafe(in)
 }
 
-// failSource takes that a source cannot go on. Where missing fragments are borne its are, from now on; else the input ends
-// behind what has been cut.
+// failSource takes that a source cannot go on. Where missing fragments are borne its are, from now on; else the input
+// ends behind what has been cut.
 func (l *Live) failSource(in *intake, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -197,8 +198,8 @@ func (l *Live) failSource(in *intake, err error) {
 	l.changed.Broadcast()
 }
 
-// stageFragments copies fragments to the stage and gives them to the matcher. It waits for room, unless the run ends: what finds
-// none then is left over, and not safe. The error is of fragments that no feed may give.
+// stageFragments copies fragments to the stage and gives them to the matcher. It waits for room, unless the run ends:
+// what finds none then is left over, and not safe. The error is of fragments that no feed may give.
 func (l *Live) stageFragments(in *intake, fragments []live.Fragment) error {
 	var refs [batch]uint64
 	for len(fragments) > 0 {
@@ -280,8 +281,8 @@ func (l *Live) waitStalled(in *intake) {
 	l.changed.Wait()
 }
 
-// offerFragments gives the matcher fragments that are in the stage. It takes fewer than all if the run ends and there is no
-// room.
+// offerFragments gives the matcher fragments that are in the stage. It takes fewer than all if the run ends and there
+// is no room.
 func (l *Live) offerFragments(in *intake, fragments []live.Fragment, refs *[batch]uint64) (accepted int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

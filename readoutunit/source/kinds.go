@@ -129,8 +129,8 @@ type Input struct {
 	Name    string // both
 }
 
-// ParseInputs are the live sources that an input lists, in the order of their ids. A comma separates two where the name of a
-// kind and a colon follow it; other commas are of the address before them. The error names what is no live source.
+// ParseInputs are the live sources that an input lists, in the order of their ids. A comma separates two where the name
+// of a kind and a colon follow it; other commas are of the address before them. The error names what is no live source.
 func ParseInputs(input string) ([]Input, error) {
 	var list []Input
 	for item := range strings.SplitSeq(input, ",") {

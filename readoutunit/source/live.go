@@ -82,7 +82,8 @@ type Live struct {
 	safeBelow     uint64   // events below
 	lastReach     live.Reach
 
-	disjointChecked, disjointRecheck time.Duration // when it was looked for sources that share no number, and when to look again
+	// when it was looked for sources that share no number, and when to look again
+	disjointChecked, disjointRecheck time.Duration
 	reportReach                      func(live.Reach)
 }
 
@@ -136,8 +137,8 @@ func openLive(ctx context.Context, s Settings) (Source, error) {
 
 // open opens the feed of each source of this unit, with room of each bytes for its fragments. The matcher needs the
 // names of the sources, and which of them may have fragments out of order.
-func (l *Live) open(ctx context.Context, inputs []Input, each, window int) (names []string, unordered []bool,
-	err error) {
+func (l *Live) open(ctx context.Context, inputs []Input, each,
+	window int) (names []string, unordered []bool, err error) {
 	for i := range l.count {
 		id := l.first + i
 		in := inputs[id]
@@ -168,8 +169,9 @@ func (l *Live) open(ctx context.Context, inputs []Input, each, window int) (name
 const (
 	minWindow      = 4096                  // events that are matched at a time
 	minSourceBytes = event.MaxFragment + 1 // of a source: its largest fragment with its padding
-	maxSourceBytes = 1 << 20               // of a source, unless slot-size says so: writes of that size reach the full rate
-	maxLiveBytes   = 64 << 20              // of all sources in a MEP, likewise, while minSourceBytes allows it
+	// of a source, unless slot-size says so: writes of that size reach the full rate
+	maxSourceBytes = 1 << 20
+	maxLiveBytes   = 64 << 20 // of all sources in a MEP, likewise, while minSourceBytes allows it
 )
 
 // sourceBytes is how many bytes the fragments of each source may have in a block, padding included.
@@ -252,8 +254,9 @@ func (l *Live) AddCuts(cuts []live.Cut, over bool) {
 	l.wakeClock()
 }
 
-// EndIntake takes that the run ends: nothing more is taken from the feeds. What was taken is still to be built, and what it
-// lacks is missing at once. Front-ends hear what is safe until Close. It may be called again, and does not wait.
+// EndIntake takes that the run ends: nothing more is taken from the feeds. What was taken is still to be built, and
+// what it lacks is missing at once. Front-ends hear what is safe until Close. It may be called again, and does not
+// wait.
 func (l *Live) EndIntake() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -350,8 +353,8 @@ func (l *Live) awaitCut(ctx context.Context) (live.Cut, error) {
 	}
 }
 
-// collectFragments notes the fragments of a cut. What has no room, which only those can that came when the cut was made without
-// them, came too late. mu is held.
+// collectFragments notes the fragments of a cut. What has no room, which only those can that came when the cut was made
+// without them, came too late. mu is held.
 func (l *Live) collectFragments(c live.Cut) error {
 	if l.cfg.Live.OnMissing == live.Stop {
 		if err := l.matcher.FirstMissing(c); err != nil {

@@ -67,7 +67,8 @@ func (l *Live) describeDisjoint(i, j int) string {
 	return plural.DisjointText(given(i), given(j))
 }
 
-// warnDisjoint warns, once, of each source that shares no number with another. It returns when to look again. mu is held.
+// warnDisjoint warns, once, of each source that shares no number with another. It returns when to look again. mu is
+// held.
 func (l *Live) warnDisjoint(now time.Duration) (again time.Duration) {
 	const every = 250 * time.Millisecond // it compares each with each
 	if now < l.disjointChecked+every && l.disjointChecked > 0 {

@@ -151,8 +151,8 @@ func (g *Generator) fillPart(buffer []byte, first uint64, n int, sum *tally) (in
 	return at, nil
 }
 
-// maxSumTogether is how large a block may be, in bytes, for its MFPs to have their CRCs side by side once all of them are
-// there: they are in the first-level cache still.
+// maxSumTogether is how large a block may be, in bytes, for its MFPs to have their CRCs side by side once all of them
+// are there: they are in the first-level cache still.
 const maxSumTogether = 8 << 10
 
 // partSums computes the CRCs of a part's MFPs side by side. It is scratch, for one part after the other.

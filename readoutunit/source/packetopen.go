@@ -124,7 +124,8 @@ func (r *packetFile) learn(ctx context.Context) (looksLike bool, err error) {
 	return true, nil
 }
 
-// maxBlockBytes is a bound of what the MFPs of so many sources take in a block, of the bytes that their fragments take by event.
+// maxBlockBytes is a bound of what the MFPs of so many sources take in a block, of the bytes that their fragments take
+// by event.
 func maxBlockBytes(sources int, weights []uint32, c ReplayConfig) int {
 	weight := func(i int) int { return int(weights[i]) }
 	// Each MFP begins at a multiple of 4.

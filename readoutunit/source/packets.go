@@ -120,8 +120,8 @@ func (r *packetFile) copyMFP(dst []byte, row int32, s int) (int, bool) {
 	return len(b), ok
 }
 
-// packMFP makes the MFP of stream s, with n events, of the stretches of the batch. False: one of them is not what it was
-// at open.
+// packMFP makes the MFP of stream s, with n events, of the stretches of the batch. False: one of them is not what it
+// was at open.
 func (r *packetFile) packMFP(dst []byte, n, s int) (int, bool) {
 	size := event.MFPHeaderSize(n)
 	if size > len(dst) {

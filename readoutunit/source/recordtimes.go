@@ -23,8 +23,8 @@ func recordTime(r event.Record) (crossings uint64, ok bool) {
 // crossingsWrap is where the time of a record begins anew: the number of its orbit has 32 bits.
 const crossingsWrap = event.BunchesPerOrbit << 32
 
-// learnDueTimes learns when each record is due after the first one. A record that says an earlier time than one in front
-// of it, or none, is due together with that.
+// learnDueTimes learns when each record is due after the first one. A record that says an earlier time than one in
+// front of it, or none, is due together with that.
 func (r *Replay) learnDueTimes() (err error) {
 	defer r.recoverFault(debug.SetPanicOnFault(true), &err)
 	r.dueTimes = make([]time.Duration, len(r.cat.records))

@@ -50,8 +50,9 @@ func divide(sources, rus int, configured placing.Division, name string) (placing
 		return d, nil
 	}
 	if configured.Sources() != sources {
-		return configured, &ConfigError{"streams", fmt.Sprintf("%s has %d sources, and the readout units are to have %d: leave "+
-			"out sources and streams, or give numbers whose sum is %d", name, sources, configured.Sources(), sources)}
+		return configured, &ConfigError{"streams",
+			fmt.Sprintf("%s has %d sources, and the readout units are to have %d: leave "+
+				"out sources and streams, or give numbers whose sum is %d", name, sources, configured.Sources(), sources)}
 	}
 	return configured, checkUnits(configured, rus)
 }

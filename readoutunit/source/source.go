@@ -42,7 +42,8 @@ type Source interface {
 	Close() error
 }
 
-// bufferTooSmallError says that dst of a call to Next is smaller than MaxBlock: a mistake of the caller, nothing was consumed.
+// bufferTooSmallError says that dst of a call to Next is smaller than MaxBlock: a mistake of the caller, nothing was
+// consumed.
 type bufferTooSmallError struct{ Have, Need int }
 
 func (e *bufferTooSmallError) Error() string {

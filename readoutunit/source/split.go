@@ -73,8 +73,8 @@ func (r *Replay) splitRecord(dst []byte, b *Block, index int) error {
 	return nil
 }
 
-// recoverFault turns a fault in the mapping into an error: the file was cut short by someone else. It is deferred, with the
-// former setting of SetPanicOnFault.
+// recoverFault turns a fault in the mapping into an error: the file was cut short by someone else. It is deferred, with
+// the former setting of SetPanicOnFault.
 func (r *Replay) recoverFault(former bool, err *error) {
 	debug.SetPanicOnFault(former)
 	if fault := recover(); fault != nil {

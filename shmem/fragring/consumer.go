@@ -34,8 +34,10 @@ type Consumer struct {
 	refusedWhy string // the record that was refused last
 	wakeAt     uint64 // the wake word
 
-	last, safeWanted, safePublished    uint64 // the event of the last fragment; what is safe, and what of it the producer was told
-	safeLimit                          uint64 // the lowest event at or above told whose fragment was given up; noEvent: none
+	// the event of the last fragment; what is safe, and what of it the producer was told
+	last, safeWanted, safePublished uint64
+	// the lowest event at or above told whose fragment was given up; noEvent: none
+	safeLimit                          uint64
 	publishedPosition, publishedResume uint64 // as PublishResume stored it
 }
 
@@ -182,9 +184,9 @@ func (c *Consumer) release(to uint64) {
 	c.space.Wake()
 }
 
-// SetSafe tells the producer that the fragments of all events below this number are safe, or ReportGivenUp has told of them. A
-// producer that does not know of those is told no more than what is below the first of them. Call it again, with any
-// number, when another producer has attached.
+// SetSafe tells the producer that the fragments of all events below this number are safe, or ReportGivenUp has told of
+// them. A producer that does not know of those is told no more than what is below the first of them. Call it again,
+// with any number, when another producer has attached.
 func (c *Consumer) SetSafe(event uint64) {
 	c.safeWanted = max(c.safeWanted, event)
 	to := c.safeWanted
@@ -201,8 +203,8 @@ func (c *Consumer) SetSafe(event uint64) {
 	}
 }
 
-// SafeHeldAt is the event below which a producer of revision 1 is told safe, and true, if fragments that were given up keep
-// it there.
+// SafeHeldAt is the event below which a producer of revision 1 is told safe, and true, if fragments that were given up
+// keep it there.
 func (c *Consumer) SafeHeldAt() (uint64, bool) {
 	return c.safeLimit, c.safeLimit < c.safeWanted && !c.producerRevised()
 }
@@ -216,8 +218,8 @@ func (c *Consumer) WhyRefused() string { return c.refusedWhy }
 // Dropped is how many fragments the producers say they have dropped.
 func (c *Consumer) Dropped() uint64 { return c.dropped.Load() }
 
-// ProducerState says what the producer says of itself, and how often one attached. Load it before Next: what was written
-// before the end of a run is then found before the end.
+// ProducerState says what the producer says of itself, and how often one attached. Load it before Next: what was
+// written before the end of a run is then found before the end.
 func (c *Consumer) ProducerState() (s State, attached uint64) {
 	attached = c.attached.Load()
 	return State(c.state.Load()), attached

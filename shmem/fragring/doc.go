@@ -8,13 +8,13 @@
 // # What the caller must do, in order
 //
 // The consumer makes the ring: Init on zeroed memory, with the lock of byte ConsumerByte held before anybody finds the
-// memory, then OpenConsumer. Next gives fragments, Done gives their space back, PublishResume tells where a front-end that comes is
-// to go on, ReportGivenUp what is in no file, SetSafe what it may forget, AckEnd that its end was taken, and Close that nobody
-// reads any more.
+// memory, then OpenConsumer. Next gives fragments, Done gives their space back, PublishResume tells where a front-end
+// that comes is to go on, ReportGivenUp what is in no file, SetSafe what it may forget, AckEnd that its end was taken,
+// and Close that nobody reads any more.
 //
-// A producer takes the lock of byte ProducerByte, then calls AttachProducer: there is one at a time, and after a death the
-// next one finds the number of the next event in Expected, after ResumePublished and Resume. Then Reserve and Commit, or Drop;
-// Detach at the end, and EndAcked.
+// A producer takes the lock of byte ProducerByte, then calls AttachProducer: there is one at a time, and after a death
+// the next one finds the number of the next event in Expected, after ResumePublished and Resume. Then Reserve and
+// Commit, or Drop; Detach at the end, and EndAcked.
 //
 // # What it does not promise
 //

@@ -44,8 +44,8 @@ type GivenUp struct {
 	Overwritten uint64 // ranges before this one that were overwritten before they were read
 }
 
-// ReportGivenUp tells the producer that the fragments of the events from one up to another are in no file, and why. To a
-// producer that does not know such words, nothing from the first of them on is told safe.
+// ReportGivenUp tells the producer that the fragments of the events from one up to another are in no file, and why. To
+// a producer that does not know such words, nothing from the first of them on is told safe.
 func (c *Consumer) ReportGivenUp(from, to uint64, why Reason) {
 	if from >= to {
 		return
@@ -130,9 +130,9 @@ func (c *Consumer) AckEnd() {
 	c.space.Wake()
 }
 
-// PublishResume says that everything below the taken position has been judged, and from which event a producer that comes now
-// is to send; known false: nothing is known yet. Where that is the one behind the last record, the mark says it, which
-// knows of what was dropped, too.
+// PublishResume says that everything below the taken position has been judged, and from which event a producer that
+// comes now is to send; known false: nothing is known yet. Where that is the one behind the last record, the mark says
+// it, which knows of what was dropped, too.
 func (c *Consumer) PublishResume(event uint64, known bool) {
 	resume := event + 1
 	if !known || event == c.last+1 {
@@ -148,8 +148,8 @@ func (c *Consumer) PublishResume(event uint64, known bool) {
 	}
 }
 
-// ResumePublished says whether the consumer has judged all that was committed; where it has not, wait for it for a little while
-// before Resume. One of revision 1 never says it.
+// ResumePublished says whether the consumer has judged all that was committed; where it has not, wait for it for a
+// little while before Resume. One of revision 1 never says it.
 func (p *Producer) ResumePublished() bool {
 	return !p.consumerRevised() || p.resumePosition.Load() == p.position
 }

@@ -60,7 +60,8 @@ func AttachProducer(name string, mem []byte, who ProducerInfo) (*Producer, error
 	return p, nil
 }
 
-// restoreMark finds the mark of the last record. A drop writes a mark of the same position: of two the higher one holds.
+// restoreMark finds the mark of the last record. A drop writes a mark of the same position: of two the higher one
+// holds.
 func (p *Producer) restoreMark() error {
 	found := false
 	for i := range p.marks {
@@ -174,8 +175,8 @@ func (p *Producer) Commit(event uint64, kind uint8, size int) error {
 	return nil
 }
 
-// writeMark writes the mark that does not hold now. Its position first: half written, it belongs to no record, or to one
-// that the other mark tells more of.
+// writeMark writes the mark that does not hold now. Its position first: half written, it belongs to no record, or to
+// one that the other mark tells more of.
 func (p *Producer) writeMark(next uint64) {
 	p.mark ^= 1
 	p.next = next

@@ -24,8 +24,8 @@ func (r *ru) joinBarrier(kind barrier.Kind, units int) (err error) {
 	return err
 }
 
-// RunBarrier has so many readout units, each on a host of its own, enter a barrier at time 0. The run ends when all have left
-// it.
+// RunBarrier has so many readout units, each on a host of its own, enter a barrier at time 0. The run ends when all
+// have left it.
 func RunBarrier(ctx context.Context, s *sim.Sim, c *Config, m Model, l sim.Limits) (*World, error) {
 	w := &World{c: *c, s: s, model: m}
 	for i, on := range c.RUs {
@@ -68,7 +68,8 @@ func (r *ru) sendSignals() {
 	w := r.w
 	for _, m := range r.actions.Send {
 		w.Messages++
-		w.s.ScheduleAt(w.model.Message(r.host.index, Signal)+w.c.Flight, (*messageArrived)(w.rus[m.To]), w.barrierMessages.store(m), 0)
+		w.s.ScheduleAt(w.model.Message(r.host.index, Signal)+w.c.Flight, (*messageArrived)(w.rus[m.To]),
+			w.barrierMessages.store(m), 0)
 	}
 	if r.actions.Released {
 		w.s.ScheduleAt(w.model.Message(r.host.index, Leave), (*barrierReleased)(r), 0, 0)

@@ -140,7 +140,8 @@ func (r *ru) forward() {
 	w := r.w
 	for t, ok := r.tagRing.NextForward(); ok; t, ok = r.tagRing.NextForward() {
 		if r.index+1 < len(w.rus) {
-			w.s.ScheduleAt(w.model.Message(r.host.index, Request)+w.c.Flight, (*tagArrived)(w.rus[r.index+1]), w.tagsInRing.store(t), 0)
+			w.s.ScheduleAt(w.model.Message(r.host.index, Request)+w.c.Flight, (*tagArrived)(w.rus[r.index+1]),
+				w.tagsInRing.store(t), 0)
 		} else {
 			w.s.ScheduleAt(w.model.Message(r.host.index, Request)+w.c.Flight, (*tagReturned)(r), w.tagsInRing.store(t), 0)
 		}

@@ -175,8 +175,8 @@ func (r *ru) inject() {
 	}
 }
 
-// nextFlow is the flow whose turn it is of those that have room at their host. Where none has any, the unit stands in line
-// there.
+// nextFlow is the flow whose turn it is of those that have room at their host. Where none has any, the unit stands in
+// line there.
 func (r *ru) nextFlow() *flow {
 	w := r.w
 	for range r.flows {
@@ -184,7 +184,8 @@ func (r *ru) nextFlow() *flow {
 			r.turn = 0
 		}
 		f := r.flows[r.turn]
-		if w.c.InFlightLimit == 0 || f.path == nil || f.to.host.inFlightBudget >= int64(w.c.Wire(min(f.remaining, w.c.Segment))) {
+		if w.c.InFlightLimit == 0 || f.path == nil || f.to.host.inFlightBudget >= int64(w.c.Wire(min(f.remaining,
+			w.c.Segment))) {
 			return f
 		}
 		r.turn++

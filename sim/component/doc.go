@@ -12,11 +12,12 @@
 //
 // # How components are put together
 //
-// A caller makes components with a *sim.Sim, connects them, and calls what begins something (Queue.Put, Port.Receive). A component
-// calls back by a sim.Handler, or by the interface of its user ([Client], [Receiver]). Whoever makes room for a bus or an
-// output, or brings it work, kicks it: kick looks for something to do and is free to call.
+// A caller makes components with a *sim.Sim, connects them, and calls what begins something (Queue.Put, Port.Receive).
+// A component calls back by a sim.Handler, or by the interface of its user ([Client], [Receiver]). Whoever makes room
+// for a bus or an output, or brings it work, kicks it: kick looks for something to do and is free to call.
 //
 // Each component counts what came, went, was refused and is inside, so a test can say: nothing was lost.
 //
-// What it does not promise: components know neither addresses nor protocols. A route is in the packet, made by the model.
+// What it does not promise: components know neither addresses nor protocols. A route is in the packet, made by the
+// model.
 package component

@@ -96,14 +96,16 @@ func TestIncast(t *testing.T) {
 		k, victim := newSink(s), newSink(s)
 		var feeds []*feed
 		for i := range int32(3) {
-			f := &feed{to: k, src: i, size: 1000, remaining: 1e6, path: []*component.Port{component.NewPort(s, cfg), uplink, hot}}
+			f := &feed{to: k, src: i, size: 1000, remaining: 1e6, path: []*component.Port{component.NewPort(s, cfg), uplink,
+				hot}}
 			if i > 0 {
 				f.path = []*component.Port{component.NewPort(s, cfg), hot}
 			}
 			f.path[0].OnFreed = f
 			feeds = append(feeds, f)
 		}
-		v := &feed{to: victim, src: 9, size: 1000, remaining: 1e6, path: []*component.Port{component.NewPort(s, cfg), uplink, cold}}
+		v := &feed{to: victim, src: 9, size: 1000, remaining: 1e6,
+			path: []*component.Port{component.NewPort(s, cfg), uplink, cold}}
 		v.path[0].OnFreed = v
 		for _, f := range append(feeds, v) {
 			f.Handle(0, 0)
@@ -148,10 +150,11 @@ func TestConservation(t *testing.T) {
 			for n := range rapid.IntRange(0, 30).Draw(t, "flow") {
 				dst := rapid.IntRange(0, 3).Draw(t, "destination")
 				f := &feed{
-					to:        sinks[dst],
-					src:       src,
-					size:      rapid.Int32Range(1, 1500).Draw(t, "size"),
-					path:      []*component.Port{component.NewPort(s, component.PortConfig{PerByte: cfg.PerByte}), up[src/2], down[dst]},
+					to:   sinks[dst],
+					src:  src,
+					size: rapid.Int32Range(1, 1500).Draw(t, "size"),
+					path: []*component.Port{component.NewPort(s, component.PortConfig{PerByte: cfg.PerByte}), up[src/2],
+						down[dst]},
 					remaining: 1,
 					n:         int64(n),
 				}
@@ -178,7 +181,8 @@ func TestPortAllocatesNothing(t *testing.T) {
 	s := sim.New(1)
 	cfg := component.PortConfig{PerByte: 40, Buffer: 8000}
 	k := newSink(s)
-	f := &feed{to: k, size: 1000, path: []*component.Port{component.NewPort(s, cfg), component.NewPort(s, cfg)}, remaining: 1e9}
+	f := &feed{to: k, size: 1000, path: []*component.Port{component.NewPort(s, cfg), component.NewPort(s, cfg)},
+		remaining: 1e9}
 	f.path[0].OnFreed = f
 	f.Handle(0, 0)
 	ctx := context.Background()

@@ -99,7 +99,8 @@ type Answer struct {
 }
 
 // Run asks the models, so many at a time. It tells each answer as it comes. An interrupted run gives what there is.
-func Run(ctx context.Context, studies []*study.Study, models []study.Model, workers int, report func(*Answer)) []Answer {
+func Run(ctx context.Context, studies []*study.Study, models []study.Model, workers int,
+	report func(*Answer)) []Answer {
 	answers := make([]Answer, len(studies))
 	answered := make(chan *Answer, len(studies))
 	var g errgroup.Group

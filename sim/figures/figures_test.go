@@ -209,7 +209,8 @@ func TestCutShort(t *testing.T) {
 		s, err := study.Parse(fstest.MapFS{"s": {Data: file}}, "s")
 		must.OK(t, err)
 		got := figures.Run(ctx, []*study.Study{s, s}, []study.Model{m}, 1, func(*figures.Answer) {})
-		if got[0].Verdict != figures.Truncated || got[1].Verdict != figures.NotRun || len(got[0].Judged) > 0 || got[0].Err != nil {
+		if got[0].Verdict != figures.Truncated || got[1].Verdict != figures.NotRun || len(got[0].Judged) > 0 ||
+			got[0].Err != nil {
 			t.Errorf("%s: %+v", m.Name, got)
 		}
 		var text, one bytes.Buffer

@@ -134,8 +134,8 @@ var decisions = study.Model{
 	},
 }
 
-// queueModel is the farm as a queue before processors, and the decision unit behind it: the decision on an event must come
-// before its place in the front-end is needed for another.
+// queueModel is the farm as a queue before processors, and the decision unit behind it: the decision on an event must
+// come before its place in the front-end is needed for another.
 type queueModel struct {
 	s            *sim.Sim
 	rng          *sim.Stream

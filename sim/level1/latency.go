@@ -76,8 +76,8 @@ type torusPath struct {
 	columns, rows int
 }
 
-// crossings are the nodes that the packet by-passes, and to whom each sends its own packet: to the next on its ring, but
-// past the receiver.
+// crossings are the nodes that the packet by-passes, and to whom each sends its own packet: to the next on its ring,
+// but past the receiver.
 func (w torusPath) crossings() (nodes, to []int) {
 	for x := 1; x < w.columns-1; x++ {
 		nodes, to = append(nodes, x), append(to, x+1)

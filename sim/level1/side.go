@@ -45,7 +45,8 @@ var sideBySide = study.Model{
 
 // race runs free engines at the first nodes of a torus; engine i sends to targets(i) in turn. It gives the engines, and
 // what all receivers got in a second.
-func (g *modelRun) race(ctx context.Context, cfg sci.Config, d dma, until sim.Time, senders int, targets func(i int) []int,
+func (g *modelRun) race(ctx context.Context, cfg sci.Config, d dma, until sim.Time, senders int,
+	targets func(i int) []int,
 	size ...int) ([]*engine, float64, error) {
 	s := g.env.Sim()
 	net := sci.New(s, cfg, size...)

@@ -18,7 +18,8 @@ import (
 
 const datagram = 1400
 
-// scenario is what both ends ask for, drawn from a seed, and what was lost of each direction's datagrams by their number.
+// scenario is what both ends ask for, drawn from a seed, and what was lost of each direction's datagrams by their
+// number.
 type scenario struct {
 	seed  uint64
 	share float64 // lost
@@ -30,7 +31,8 @@ func (k scenario) loses(from int) func([]byte) bool {
 	return func([]byte) bool { return rng.Float64() < k.share }
 }
 
-// queueWrites queues writes of all sizes, pieces, and signals, as much as there is room for; the same for the same seed.
+// queueWrites queues writes of all sizes, pieces, and signals, as much as there is room for; the same for the same
+// seed.
 func (k scenario) queueWrites(t *testing.T, e int, core *link.Core, ref shmem.Ref, data []byte) (writes int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(k.seed, 100+uint64(e)))

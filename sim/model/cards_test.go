@@ -24,8 +24,8 @@ func direct() cards {
 	}
 }
 
-// oneWayTime is the time of one request of so many words, alone, added up by hand: it is read, then it leaves word by word,
-// and is written word by word from the time at which a quarter of it has come.
+// oneWayTime is the time of one request of so many words, alone, added up by hand: it is read, then it leaves word by
+// word, and is written word by word from the time at which a quarter of it has come.
 func (c *cards) oneWayTime(words int) sim.Time {
 	sent := sim.Time(words)*c.clock + c.around
 	came := func(i int) sim.Time { return sent + sim.Time(i)*c.word + c.flight }
@@ -81,7 +81,8 @@ func TestCredits(t *testing.T) {
 		w.s.Run(t.Context(), sim.Limits{Until: 200 * sim.Microsecond})
 		from, to := w.ends[0], w.ends[1]
 		if to.inWords < 0 || w.fullest() > c.fifo || from.out < 0 || from.out > c.fifo || from.credit < 0 {
-			t.Fatalf("%d words in a FIFO of %d: out %d, in %d, credit %d", w.fullest(), c.fifo, from.out, to.inWords, from.credit)
+			t.Fatalf("%d words in a FIFO of %d: out %d, in %d, credit %d", w.fullest(), c.fifo, from.out, to.inWords,
+				from.credit)
 		}
 		alone := c.oneWayTime(words) + 2*c.flight + c.credit*sim.Time(words) // one after the other, and the credits' way
 		if least := uint64(200 * sim.Microsecond / (alone + c.toBus)); w.placed+2 < least {

@@ -109,7 +109,8 @@ func senders(s *sim.Sim, x *component.Crossbar, pattern string, size int32) []*s
 	return all
 }
 
-func playCrossbar(ctx context.Context, cfg component.CrossbarConfig, pattern string, size, payload int32, length sim.Time,
+func playCrossbar(ctx context.Context, cfg component.CrossbarConfig, pattern string, size, payload int32,
+	length sim.Time,
 	env study.Env) study.Outcome {
 	s := env.Sim()
 	x := component.NewCrossbar(s, cfg)

@@ -69,7 +69,8 @@ const mostSteps = 12
 // Calibrate fits the costs to the points that are for it, beside carriers that are known: least squares on the
 // logarithm of the rate, by the method of Levenberg and Marquardt over the logarithms of the costs. tell is told of
 // each step, and may be nil.
-func Calibrate(ctx context.Context, points []Point, known *Calibration, onStep func(step int, rms float64)) (*Calibration,
+func Calibrate(ctx context.Context, points []Point, known *Calibration,
+	onStep func(step int, rms float64)) (*Calibration,
 	error,
 ) {
 	points = slices.DeleteFunc(slices.Clone(points), func(p Point) bool { return !p.Fit })

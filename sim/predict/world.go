@@ -320,9 +320,9 @@ func (w *world) Message(host int, of builder.Message) sim.Time {
 	return w.processors[host].do(w.costs.Message)
 }
 
-// ResentBytes is how many bytes are sent once more, since packets of a segment have waited for too long: after a time, after
-// twice as long, and so on. Packets of several senders to a port take turns, so each of a segment waits for its share
-// of the time. Where switches lose nothing, senders wait for them.
+// ResentBytes is how many bytes are sent once more, since packets of a segment have waited for too long: after a time,
+// after twice as long, and so on. Packets of several senders to a port take turns, so each of a segment waits for its
+// share of the time. Where switches lose nothing, senders wait for them.
 func (w *world) ResentBytes(waited sim.Time, data int, size int32) int64 {
 	each := waited.Seconds() / packets(data, w.packet)
 	if w.f.Hosts.Lossless || each < w.costs.RetransmitTimeout {

@@ -155,7 +155,8 @@ func (s *Study) check() {
 		if countTrue(e.Is != nil, e.AtLeast != nil, e.AtMost != nil, e.Above != "", e.Below != "") != 1 {
 			s.doc.Add(at, "gives one of is, at-least, at-most, above and below")
 		}
-		if e.Within != nil && (e.Is == nil || e.Within.Value <= 0 || e.Within.Dimension != Count && e.Within.Dimension != Points) {
+		if e.Within != nil && (e.Is == nil || e.Within.Value <= 0 || e.Within.Dimension != Count &&
+			e.Within.Dimension != Points) {
 			s.doc.Add(at+".within", "is a share such as 10 %%, or points, of what stands under is")
 		}
 	}

@@ -15,7 +15,8 @@ import (
 )
 
 // echoModel gives back what it was asked for.
-var echoModel = study.Model{Name: "echo", Run: func(_ context.Context, p *study.Params, _ study.Env) (study.Outcome, error) {
+var echoModel = study.Model{Name: "echo", Run: func(_ context.Context, p *study.Params, _ study.Env) (study.Outcome,
+	error) {
 	var out study.Outcome
 	delay, nodes, rate := p.Time("delay"), p.Int("nodes", 1, 100), p.Quantity("rate", study.Rate)
 	sizes, kind := p.Sizes("sizes", 1, 1<<20), p.Word("kind", "ring", "torus")
@@ -246,7 +247,11 @@ func TestInside(t *testing.T) {
 				traced++
 			}
 			for i := range 1000 {
-				s.ScheduleAt(sim.Time(i)*sim.Microsecond, sim.Func(func(n, _ int64) { waits = n; h.Add(n * n * int64(sim.Nanosecond)) }),
+				s.ScheduleAt(sim.Time(i)*sim.Microsecond, sim.Func(func(n,
+					_ int64) {
+					waits = n
+					h.Add(n * n * int64(sim.Nanosecond))
+				}),
 					int64(i), 0)
 			}
 			s.Run(ctx, env.Limits(0))

@@ -174,7 +174,8 @@ func (f *farm) run(ctx context.Context, progress func(sim.Time, uint64)) bool {
 	if f.cfg.warm > 0 {
 		f.s.ScheduleAt(f.cfg.warm, sim.Func(func(int64, int64) { f.restart() }), 0, 0)
 	}
-	f.s.ScheduleAt(f.cfg.until, sim.Func(func(int64, int64) {}), 0, 0) // so the clock stands there, even if nothing happens
+	// so the clock stands there, even if nothing happens
+	f.s.ScheduleAt(f.cfg.until, sim.Func(func(int64, int64) {}), 0, 0)
 	return f.s.Run(ctx, sim.Limits{Until: f.cfg.until, Progress: progress}) != sim.Interrupted
 }
 

@@ -226,7 +226,7 @@ func (s *scheduler) messageReturned(at int64) {
 	s.issue()
 }
 
-// again sends the message of an event's second part: to the same buffer, so the core is not asked.
+// Handle sends the message of an event's second part: to the same buffer, so the core is not asked.
 func (a *secondRequest) Handle(at, _ int64) {
 	a.f.events[at].holders++
 	(*scheduler)(a).send(at, a.f.s.Now())

@@ -120,7 +120,7 @@ func (f *Feed) Done(n int) {
 	f.consumed.Add(uint64(n))
 }
 
-// Resume is live.Feed's.
+// SetResume is live.Feed's.
 func (f *Feed) SetResume(e uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -137,7 +137,7 @@ func (f *Feed) Resumed() uint64 {
 // Frontend is live.Named's.
 func (f *Feed) Frontend() string { return f.Who }
 
-// GaveUp is live.Feed's. It is an error to tell of an event that was said to be safe.
+// ReportGivenUp is live.Feed's. It is an error to tell of an event that was said to be safe.
 func (f *Feed) ReportGivenUp(from, to uint64, why live.Fault) {
 	if to <= from || why != live.Backwards && from < f.safe.Load() {
 		panic("what is safe was given up")
@@ -154,7 +154,7 @@ func (f *Feed) GivenUp() []live.GivenUp {
 	return slices.Clone(f.givenUp)
 }
 
-// Safe is live.Feed's.
+// SetSafe is live.Feed's.
 func (f *Feed) SetSafe(e uint64) {
 	if before := f.safe.Swap(e); before > e || e == event.EndOfRun {
 		panic("what is safe goes back")

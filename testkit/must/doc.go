@@ -25,8 +25,8 @@ func OK(t TB, err error) {
 	}
 }
 
-// LimitParallel is for a TestMain: as many parallel tests as it says run beside each other, since they wait for time-outs most
-// of the time, and fewer under the race detector, which makes work of it.
+// LimitParallel is for a TestMain: as many parallel tests as it says run beside each other, since they wait for
+// time-outs most of the time, and fewer under the race detector, which makes work of it.
 func LimitParallel(tests, underRace int) {
 	if invariants.Enabled {
 		tests = underRace

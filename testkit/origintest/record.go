@@ -15,8 +15,8 @@ import (
 
 // Record records a run of that configuration in dir, and concludes it with a verdict that is true. It gives the
 // directory of the run and its number of events.
-func Record(ctx context.Context, dir, text string, run uint32, format recording.Format) (runDir string,
-	events uint64, err error) {
+func Record(ctx context.Context, dir, text string, run uint32,
+	format recording.Format) (runDir string, events uint64, err error) {
 	c, err := config.Compose("test", []byte(text), nil)
 	if err != nil {
 		return "", 0, err

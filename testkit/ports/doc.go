@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// Reserve is a port of a test alone until the test ends, for TCP and UDP. The kernel hands out no such port by itself: it
-// lies below those of connections. A name that only one process of this machine can hold keeps it from other tests.
+// Reserve is a port of a test alone until the test ends, for TCP and UDP. The kernel hands out no such port by itself:
+// it lies below those of connections. A name that only one process of this machine can hold keeps it from other tests.
 func Reserve(t testing.TB) int {
 	t.Helper()
 	for range 1000 {

@@ -11,7 +11,8 @@ import (
 	"ringlet/transport/gcm"
 )
 
-// packetsPerKey is how many packets are sealed with one key: half of what RFC 9001, section 6.6, allows for AES-128-GCM.
+// packetsPerKey is how many packets are sealed with one key: half of what RFC 9001, section 6.6, allows for
+// AES-128-GCM.
 const packetsPerKey = 1 << 22
 
 // maxEpochs bounds the keys of a session: 2³⁸ packets. By then the link must be made anew.
@@ -51,7 +52,8 @@ func newKey(secret []byte) key {
 	}
 }
 
-// putNonce puts the nonce of a packet: the base, with the number xored into its last eight bytes (RFC 9001, section 5.3).
+// putNonce puts the nonce of a packet: the base, with the number xored into its last eight bytes (RFC 9001, section
+// 5.3).
 func (k *key) putNonce(to *[gcm.NonceSize]byte, number uint64) {
 	*to = k.base
 	binary.BigEndian.PutUint64(to[4:], binary.BigEndian.Uint64(to[4:])^number)

@@ -113,8 +113,8 @@ func NewOpener(secret []byte) (*Opener, error) {
 	return o, nil
 }
 
-// Inspect takes a packet of at least Overhead bytes in hand, shows its header, and judges it. No packet may be looked at
-// twice.
+// Inspect takes a packet of at least Overhead bytes in hand, shows its header, and judges it. No packet may be looked
+// at twice.
 func (o *Opener) Inspect(packet []byte) Verdict {
 	o.mask.apply(packet)
 	if packet[0]&fixedBits != firstByte {

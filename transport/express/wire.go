@@ -45,8 +45,8 @@ const (
 	sessionBit = 0x80 // of the first byte of a connection ID: a session of this package, and not of quic-go
 )
 
-// IsSession reports whether a packet from a socket that quic-go uses too is one of a session, or pretends to be: a short
-// header, and a connection ID that begins with a bit that quic-go's never have here (Plain).
+// IsSession reports whether a packet from a socket that quic-go uses too is one of a session, or pretends to be: a
+// short header, and a connection ID that begins with a bit that quic-go's never have here (Plain).
 func IsSession(b []byte) bool { return len(b) > 1 && b[0]&0xC0 == 0x40 && b[1]&sessionBit != 0 }
 
 // ID makes the connection ID of a session out of 64 random bits.
@@ -78,8 +78,8 @@ func (h *header) marshal(b []byte) {
 	binary.BigEndian.PutUint32(b[NumberOffset:], uint32(h.number))
 }
 
-// expandNumber is that of which the packet has the lowest 32 bits: the one nearest to next, which is expected (RFC 9000,
-// appendix A.3).
+// expandNumber is that of which the packet has the lowest 32 bits: the one nearest to next, which is expected (RFC
+// 9000, appendix A.3).
 func expandNumber(low uint32, next uint64) uint64 {
 	const window, halfWindow = 1 << 32, 1 << 31
 	n := next&^(window-1) | uint64(low)

@@ -10,7 +10,8 @@ import (
 // narrowBlock is what the narrow form takes at a time.
 const narrowBlock = 128
 
-// narrowState is what the narrow form keeps between calls: the next two counter blocks, as numbers, and the sum of GHASH.
+// narrowState is what the narrow form keeps between calls: the next two counter blocks, as numbers, and the sum of
+// GHASH.
 type narrowState struct {
 	counters [2]element
 	sum      element

@@ -11,8 +11,8 @@ func sliceForAppend(dst []byte, n int) (head, tail []byte) {
 	return head, head[len(dst):]
 }
 
-// inexactOverlap says whether two slices share bytes without beginning together, which a cipher that goes over them once
-// cannot take.
+// inexactOverlap says whether two slices share bytes without beginning together, which a cipher that goes over them
+// once cannot take.
 func inexactOverlap(x, y []byte) bool {
 	return anyOverlap(x, y) && unsafe.SliceData(x) != unsafe.SliceData(y)
 }

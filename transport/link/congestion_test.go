@@ -152,7 +152,8 @@ func TestSilenceRepairsSignalsAtOnce(t *testing.T) {
 	c.Tick(d.now)
 	if writes, signals := c.send[spaceRequests].awaitingRepair, c.send[spaceResponses].awaitingRepair; c.congestion.window != 7 || writes != 7 ||
 		signals != timeoutBurst {
-		t.Errorf("with a window of %d, %d datagrams with writes are sent again, and %d with signals", c.congestion.window, writes,
+		t.Errorf("with a window of %d, %d datagrams with writes are sent again, and %d with signals", c.congestion.window,
+			writes,
 			signals)
 	}
 }
@@ -258,7 +259,8 @@ func TestLinksShareABottleneck(t *testing.T) {
 		late       int64 // the second link begins so much later, ns
 		base       int64 // delay each way, ns
 	}{
-		{queueLimit: 100}, {queueLimit: 300}, {queueLimit: 1000}, {queueLimit: 64, base: 300_000}, {queueLimit: 256, base: 1_000_000},
+		{queueLimit: 100}, {queueLimit: 300}, {queueLimit: 1000}, {queueLimit: 64, base: 300_000}, {queueLimit: 256,
+			base: 1_000_000},
 		{queueLimit: 100, late: 300e6}, {queueLimit: 300, late: 300e6}, {queueLimit: 1000, late: 300e6},
 		{queueLimit: 256, late: 300e6, base: 1_000_000},
 	} {
@@ -335,10 +337,11 @@ func TestQueueOfOnesOwn(t *testing.T) {
 	}
 }
 
-// TestBurstLostAfterSpuriousRetransmissions: a port that has just become slow lets the first datagrams of a burst through so late that they
-// are sent again too soon, and throws the rest away. From then on waits are long, and what is heard of a probe need not
-// be of the probe. A link that only probes again then repairs one datagram for each wait: 60 of them took 17 s, and a
-// barrier holds out for 5 (up to 3 of 200 runs whose port fell from 200 to 10 Mbit/s, on a busy machine).
+// TestBurstLostAfterSpuriousRetransmissions: a port that has just become slow lets the first datagrams of a burst
+// through so late that they are sent again too soon, and throws the rest away. From then on waits are long, and what is
+// heard of a probe need not be of the probe. A link that only probes again then repairs one datagram for each wait: 60
+// of them took 17 s, and a barrier holds out for 5 (up to 3 of 200 runs whose port fell from 200 to 10 Mbit/s, on a
+// busy machine).
 func TestBurstLostAfterSpuriousRetransmissions(t *testing.T) {
 	const delay, most = 15 * millisecond, 3 * int64(1e9)
 	d := newDuo(t, Config{Congestion: true, Credit: 100, Ring: 4096, AckEvery: 16})

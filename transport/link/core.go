@@ -205,9 +205,9 @@ func (c *Core) WriteMany(pieces []Piece, cookie uint64) bool {
 	return c.push(op{Write: Write{Cookie: cookie}, pieces: pieces})
 }
 
-// RelocateWrite has the pieces of a WriteMany under way lie elsewhere from now on, where to says for each: the same bytes, which
-// must not change until the write is completed. What the pieces lay in is the caller's again. It reports false where no
-// such write is under way, and then asks for nothing.
+// RelocateWrite has the pieces of a WriteMany under way lie elsewhere from now on, where to says for each: the same
+// bytes, which must not change until the write is completed. What the pieces lay in is the caller's again. It reports
+// false where no such write is under way, and then asks for nothing.
 func (c *Core) RelocateWrite(cookie uint64, to func(piece int) []byte) bool {
 	for at := c.opHead; at != c.opTail; at++ {
 		o := &c.ops[at%maxOps]
@@ -317,8 +317,8 @@ func (c *Core) Events(spare []Event) []Event {
 	return e
 }
 
-// HasEvents reports whether something has happened that Events would tell: a fence passed at once, a dmove died before it
-// was sent.
+// HasEvents reports whether something has happened that Events would tell: a fence passed at once, a dmove died before
+// it was sent.
 func (c *Core) HasEvents() bool { return len(c.events) > 0 }
 
 func (c *Core) emit(e Event) { c.events = append(c.events, e) }

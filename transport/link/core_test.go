@@ -55,7 +55,8 @@ func TestPaddingMakesDatagramsEqual(t *testing.T) {
 func TestWriteOfNothingIsPlacedAndAnswered(t *testing.T) {
 	d := newDuo(t, Config{})
 	d.write(0, duoGrant, nil, 9)
-	if !d.run(second) || len(d.eventsOf(1, Placed)) != 1 || len(d.eventsOf(0, Completed)) != 1 || d.events[0][0].Reason != 0 {
+	if !d.run(second) || len(d.eventsOf(1, Placed)) != 1 || len(d.eventsOf(0, Completed)) != 1 ||
+		d.events[0][0].Reason != 0 {
 		t.Fatalf("events %+v and %+v", d.events[0], d.events[1])
 	}
 }

@@ -2,8 +2,8 @@ package link
 
 import "testing"
 
-// TestEventsWithoutDatagrams: a fence with nothing before it, and a dmove that dies before it is sent, leave something to tell
-// without any datagram.
+// TestEventsWithoutDatagrams: a fence with nothing before it, and a dmove that dies before it is sent, leave something
+// to tell without any datagram.
 func TestEventsWithoutDatagrams(t *testing.T) {
 	d := newDuo(t, Config{})
 	c := d.core[0]

@@ -25,7 +25,8 @@ func (p *fragmenter) pending() bool { return p.next < p.count }
 // fragmentCount is how many parts of at most size bytes a datagram of n bytes has.
 func fragmentCount(n, size int) int { return (n + size - fragmentHeader - 1) / (size - fragmentHeader) }
 
-// startFragments puts a datagram aside, its head in buf and its body, if that lies elsewhere, and builds the first part.
+// startFragments puts a datagram aside, its head in buf and its body, if that lies elsewhere, and builds the first
+// part.
 func (c *Core) startFragments(buf []byte, n int) int {
 	p := &c.fragmenter
 	if p.datagram == nil {

@@ -40,7 +40,8 @@ func TestIncast(t *testing.T) {
 			ticks := (b.now - begin) / b.tick
 			all, lost, windows := 0, 0, ""
 			for i := range n {
-				all, lost, windows = all+b.forwarded[i], lost+b.lost[i], windows+fmt.Sprintf(" %d", flows[i].core[0].congestion.window)
+				all, lost, windows = all+b.forwarded[i], lost+b.lost[i], windows+fmt.Sprintf(" %d",
+					flows[i].core[0].congestion.window)
 			}
 			if least := slices.Min(b.forwarded); least*n*3 < all || int64(all)*10 < ticks*9 {
 				t.Errorf("%v carried in %d ticks", b.forwarded, ticks)

@@ -57,8 +57,8 @@ func (l *loss) onArrival(sends int) {
 	}
 }
 
-// onDuplicates takes how many datagrams of a lane the peer says have come twice. More than there were twins have been sent
-// again too soon.
+// onDuplicates takes how many datagrams of a lane the peer says have come twice. More than there were twins have been
+// sent again too soon.
 func (l *loss) onDuplicates(space int, duplicates uint16) {
 	n := int(int16(duplicates - l.reportedDuplicates[space]))
 	if n <= 0 { // an echo that was overtaken tells of fewer
@@ -98,8 +98,8 @@ func (t *tailCopy) due() bool {
 	return t.r != nil && t.r.outstanding && t.r.seq == t.seq && !t.r.queued
 }
 
-// scheduleTailCopy has a datagram just built sent again behind all that is due, if the way loses and nothing of its lane
-// waits. A dmove is not worth it: who wants it to arrive does not send one.
+// scheduleTailCopy has a datagram just built sent again behind all that is due, if the way loses and nothing of its
+// lane waits. A dmove is not worth it: who wants it to arrive does not send one.
 func (c *Core) scheduleTailCopy(space int) {
 	r := c.built
 	c.tailCopies[space] = tailCopy{}

@@ -44,8 +44,8 @@ func TestShareOfLoss(t *testing.T) {
 // share spreads n of 100 evenly: it is 1 for n values of i in 0 to 99.
 func share(n, i int) int { return (i+1)*n/100 - i*n/100 }
 
-// TestGapIsReportedAtOnce: an echo that nobody waits for may wait, but not when it has something to tell that the sender
-// must repair.
+// TestGapIsReportedAtOnce: an echo that nobody waits for may wait, but not when it has something to tell that the
+// sender must repair.
 func TestGapIsReportedAtOnce(t *testing.T) {
 	d := newDuo(t, Config{Piggyback: true, AckEvery: 1000})
 	n := 0

@@ -37,7 +37,8 @@ const (
 	movesWithinLossy = 4 * time.Second
 )
 
-// carrierConfigs are the carriers' sizes: those of quic-go, of quic with an MTU of 1500 and of jumbo frames, and of stream.
+// carrierConfigs are the carriers' sizes: those of quic-go, of quic with an MTU of 1500 and of jumbo frames, and of
+// stream.
 var carrierConfigs = []link.Config{
 	{MaxDatagram: 1415, Base: 1159, Pad: true},
 	quicConfig(1442, 712),
@@ -217,11 +218,13 @@ func (r *outageRun) survive() (worst time.Duration, err error) {
 		}
 		worst = max(worst, time.Duration(r.pair.Now()-begin))
 		if r.rng.IntN(2) == 0 && !r.pair.Run(20*time.Second, r.quiet) {
-			return 0, fmt.Errorf("%+v: %d of %d writes, %d of %d signals in 20 s", *o, r.done, r.requested, r.signalsReceived, r.signalsSent)
+			return 0, fmt.Errorf("%+v: %d of %d writes, %d of %d signals in 20 s", *o, r.done, r.requested, r.signalsReceived,
+				r.signalsSent)
 		}
 	}
 	if !r.pair.Run(20*time.Second, r.quiet) {
-		return 0, fmt.Errorf("at the end %d of %d writes, %d of %d signals", r.done, r.requested, r.signalsReceived, r.signalsSent)
+		return 0, fmt.Errorf("at the end %d of %d writes, %d of %d signals", r.done, r.requested, r.signalsReceived,
+			r.signalsSent)
 	}
 	if r.bad == nil && r.placed != r.pieces {
 		r.bad = fmt.Errorf("%d placed, %d written", r.placed, r.pieces)

@@ -80,7 +80,8 @@ func pace(t *testing.T, loss float64, size, atOnce, writes int, seed uint64) tim
 		r.request()
 	}
 	if !r.pair.Run(time.Minute, func() bool { return r.answersReceived == writes || r.bad }) || r.bad {
-		t.Fatalf("%d of %d writes are over after a minute, loss %v, size %d, seed %d", r.answersReceived, writes, loss, size, seed)
+		t.Fatalf("%d of %d writes are over after a minute, loss %v, size %d, seed %d", r.answersReceived, writes, loss, size,
+			seed)
 	}
 	return time.Duration(r.pair.Now() - begun)
 }

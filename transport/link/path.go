@@ -8,13 +8,13 @@ package link
 //	since then a full one was sent, something small behind it has arrived, and no full one has: a strike
 //
 // Strikes count at most one to a time-out, so that what is small and overtakes the rest in the queue of a port proves
-// nothing. After so many as blackHoleThreshold in a row, datagrams larger than the base size go in fragments (fragments.go). To have
-// evidence where all is large, after a time-out one datagram that was sent whole before goes in parts. From time to
-// time one goes whole, to see whether the path carries it again; if not, it is repaired in parts.
+// nothing. After so many as blackHoleThreshold in a row, datagrams larger than the base size go in fragments
+// (fragments.go). To have evidence where all is large, after a time-out one datagram that was sent whole before goes in
+// parts. From time to time one goes whole, to see whether the path carries it again; if not, it is repaired in parts.
 
 const (
-	// blackHoleThreshold: of large datagrams half are lost where many links share a port with a short queue; then one link in
-	// 32 gives full datagrams up for raiseFirst. A hole is found after 5 time-outs, 0.1 to 0.2 s on a LAN.
+	// blackHoleThreshold: of large datagrams half are lost where many links share a port with a short queue; then one link
+	// in 32 gives full datagrams up for raiseFirst. A hole is found after 5 time-outs, 0.1 to 0.2 s on a LAN.
 	blackHoleThreshold = 5
 	// raiseFirst is how long after it fell back a link tries a full datagram, raiseMost between tries that fail. A try
 	// costs the repair of one datagram; RFC 8899 has 600 s, with a probe that serves nothing else.
@@ -75,8 +75,8 @@ func (p *path) onArrival(size int, fragmented bool, transmission uint64) (grown 
 	return grown
 }
 
-// detectBlackHole weighs what an echo has told; sent is the newest transmission, and pause the least time between strikes. It
-// reports whether the path is found to carry no full datagrams any more.
+// detectBlackHole weighs what an echo has told; sent is the newest transmission, and pause the least time between
+// strikes. It reports whether the path is found to carry no full datagrams any more.
 func (p *path) detectBlackHole(now int64, sent uint64, minInterval int64) (shrunk bool) {
 	if p.limited() || p.firstLarge == 0 || p.firstLarge <= p.mark {
 		return false
@@ -97,8 +97,8 @@ func (p *path) detectBlackHole(now int64, sent uint64, minInterval int64) (shrun
 	return true
 }
 
-// fallBackToBase has everything that the path does not carry whole sent again in parts, and forgives the network: a size that
-// does not pass says nothing of how much does.
+// fallBackToBase has everything that the path does not carry whole sent again in parts, and forgives the network: a
+// size that does not pass says nothing of how much does.
 func (c *Core) fallBackToBase() {
 	c.stats.PathShrunk++
 	for l := range c.send {

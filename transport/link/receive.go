@@ -53,7 +53,8 @@ func (c *Core) receiveNumbered(h *header, d []byte) error {
 // countReceived notes a datagram that is to be echoed.
 func (c *Core) countReceived(h *header) {
 	c.sinceLastAck[h.kind]++
-	if h.immediateAck || c.sinceLastAck[spaceRequests] >= c.cfg.AckEvery || c.sinceLastAck[spaceResponses] >= ResponseCredit/2 {
+	if h.immediateAck || c.sinceLastAck[spaceRequests] >= c.cfg.AckEvery ||
+		c.sinceLastAck[spaceResponses] >= ResponseCredit/2 {
 		c.ackDue = true
 	}
 }
@@ -354,7 +355,8 @@ func (c *Core) detectTailLoss(now int64) {
 	}
 	for l := range c.send {
 		s := &c.send[l]
-		if r := &s.ring[s.low&s.mask]; s.inFlight > 0 && s.lastProgress <= before && r.outstanding && !r.queued && r.sentAt <= before {
+		if r := &s.ring[s.low&s.mask]; s.inFlight > 0 && s.lastProgress <= before && r.outstanding && !r.queued &&
+			r.sentAt <= before {
 			s.repairOverdue(before, timeoutBurst)
 			s.fragmentNext = true
 		}

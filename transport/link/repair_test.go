@@ -119,7 +119,8 @@ func TestLostDmoveIsCountedNeverRepaired(t *testing.T) {
 		t.Errorf("%d dead, %d placed of %d", s.ChunksDead, r.ChunksPlaced, total)
 	}
 	if s.TxUsed != 0 || len(d.eventsOf(0, Completed)) != total || len(d.eventsOf(1, Placed)) != int(r.ChunksPlaced) {
-		t.Errorf("%d ids in use, %d completed, %d placed", s.TxUsed, len(d.eventsOf(0, Completed)), len(d.eventsOf(1, Placed)))
+		t.Errorf("%d ids in use, %d completed, %d placed", s.TxUsed, len(d.eventsOf(0, Completed)),
+			len(d.eventsOf(1, Placed)))
 	}
 	if r.DatagramsReceived == 0 || s.DatagramsResent < total/3 {
 		t.Errorf("%d numbers repaired, want %d", s.DatagramsResent, total/3)

@@ -8,8 +8,8 @@ import "ringlet/shmem"
 //	2 opening  (the carrier) the body is opened straight into its place
 //	3 Commit   (sequential) it was authentic: number, chunk and credit are noted; or Abort: it was not
 //
-// What has no reservation is opened aside and goes to Receive. A place is given only for a chunk that is missing from an
-// nwrite which an authentic datagram has begun, so a forged one can spoil nothing that was placed: its bytes are
+// What has no reservation is opened aside and goes to Receive. A place is given only for a chunk that is missing from
+// an nwrite which an authentic datagram has begun, so a forged one can spoil nothing that was placed: its bytes are
 // overwritten by the true ones. A dmove gets none: it is over although chunks of it are missing, and later writes may
 // have been placed there.
 
@@ -24,8 +24,8 @@ type reservation struct {
 	n      uint32
 }
 
-// Reserve says where the n bytes behind a head of BulkHeaderSize bytes belong, or nil when they are to be opened aside. Until
-// Commit or Abort, one of which must follow a place that is not nil, the memory is pinned.
+// Reserve says where the n bytes behind a head of BulkHeaderSize bytes belong, or nil when they are to be opened aside.
+// Until Commit or Abort, one of which must follow a place that is not nil, the memory is pinned.
 func (c *Core) Reserve(head []byte, n int) []byte {
 	if len(head) != BulkHeaderSize || n != c.chunkSize || head[headerSize] != frameWrite {
 		return nil
@@ -44,7 +44,8 @@ func (c *Core) Reserve(head []byte, n int) []byte {
 		t.dmove || f.flags&flagDmove != 0 || t.isPlaced(f.chunk) {
 		return nil
 	}
-	dst, v := c.cfg.Table.Acquire(c.cfg.Peer, ref, f.base+uint32(f.chunk)*uint32(c.chunkSize), uint32(n), shmem.AccessNwrite)
+	dst, v := c.cfg.Table.Acquire(c.cfg.Peer, ref, f.base+uint32(f.chunk)*uint32(c.chunkSize), uint32(n),
+		shmem.AccessNwrite)
 	if v != 0 {
 		return nil
 	}
@@ -78,8 +79,8 @@ func (c *Core) NextGather(now int64, buf []byte) (n int, body []byte) {
 	return n, body
 }
 
-// gatherBody puts the head of a full chunk and leaves its bytes where they are. It reports false if the chunk is not one
-// to be left.
+// gatherBody puts the head of a full chunk and leaves its bytes where they are. It reports false if the chunk is not
+// one to be left.
 func (c *Core) gatherBody(b []byte, t *outTx, chunk int) bool {
 	if !c.gather || t.pieces != nil || chunkLen(len(t.data), c.chunkSize, chunk) != c.chunkSize {
 		return false

@@ -256,7 +256,8 @@ func (w *wire) forge(e int, p packet, changes int, rng *rand.Rand) bool {
 		return false
 	}
 	var f writeFrame
-	if why := parseWriteHead(head[headerSize:], c.chunkSize, len(dst), &f); why != "" || c.inTx[f.tx%maxTx].isPlaced(f.chunk) ||
+	if why := parseWriteHead(head[headerSize:], c.chunkSize, len(dst), &f); why != "" ||
+		c.inTx[f.tx%maxTx].isPlaced(f.chunk) ||
 		len(dst) != cap(dst) {
 		w.t.Fatalf("a place of %d bytes for chunk %d of %+v: %s", cap(dst), f.chunk, f, why)
 	}

@@ -6,8 +6,8 @@ import (
 	"ringlet/shmem"
 )
 
-// placeScatter places the pieces of a frame, each in its own window. A piece that the export table does not allow makes the
-// whole transaction refused, but keeps no other piece from its place.
+// placeScatter places the pieces of a frame, each in its own window. A piece that the export table does not allow makes
+// the whole transaction refused, but keeps no other piece from its place.
 func (c *Core) placeScatter(b []byte) (int, string) {
 	size := scatterSize(b)
 	if size == 0 {

@@ -173,7 +173,8 @@ func TestPiecesOfAnySize(t *testing.T) {
 		if !d.run(60e9) {
 			t.Fatal("the link did not come to rest")
 		}
-		if done := d.eventsOf(0, Completed); len(done) != 1 || done[0].Cookie != 5 || (done[0].Reason != 0) != (refused >= 0) {
+		if done := d.eventsOf(0, Completed); len(done) != 1 || done[0].Cookie != 5 ||
+			(done[0].Reason != 0) != (refused >= 0) {
 			t.Errorf("piece %d refused: completed as %+v", refused, done)
 		}
 		placed := map[uint64]Placement{}

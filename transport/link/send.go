@@ -233,7 +233,8 @@ func (c *Core) cutData(o *op, t *outTx, p *Piece, offset uint32) {
 // cutPieces makes a transaction of as many pieces as a datagram holds, or of what comes next of a piece that is longer
 // than any.
 func (c *Core) cutPieces(o *op, t *outTx) {
-	size, n, most := scatterHeader, o.piecesCut, c.cfg.MaxDatagram // a first one that the path does not carry goes in parts
+	// a first one that the path does not carry goes in parts
+	size, n, most := scatterHeader, o.piecesCut, c.cfg.MaxDatagram
 	for n < len(o.pieces) && headerSize+size+pieceHeader+len(o.pieces[n].Data) <= most {
 		size += pieceHeader + len(o.pieces[n].Data)
 		n++
@@ -428,7 +429,8 @@ func (c *Core) rebuildChunk(b []byte, it item) int {
 	return c.putChunk(b, t, int(it.chunk))
 }
 
-// retireDmoveChunk notes that one sent chunk of a dmove will not be heard of again; after the last, the transaction is over.
+// retireDmoveChunk notes that one sent chunk of a dmove will not be heard of again; after the last, the transaction is
+// over.
 func (c *Core) retireDmoveChunk(i uint32) {
 	t := &c.outTx[i]
 	if t.pending--; t.pending == 0 && t.next == t.chunks {

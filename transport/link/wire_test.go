@@ -105,7 +105,8 @@ func TestGoldenBytesAreUnderstood(t *testing.T) {
 	}
 	d := goldenDuo(t)
 	d.deliver(1, golden.Hex(t, "pieces"))
-	if got := d.eventsOf(1, PlacedMany); len(got) != 1 || len(got[0].Placements) != 2 || got[0].Placements[0].Offset != 16 ||
+	if got := d.eventsOf(1, PlacedMany); len(got) != 1 || len(got[0].Placements) != 2 ||
+		got[0].Placements[0].Offset != 16 ||
 		got[0].Placements[1].Length != 3 {
 		t.Errorf("pieces: %+v", got)
 	}

@@ -26,8 +26,8 @@ func newTestRing(size int) (*mailboxWriter, *mailboxReader) {
 	return &mailboxWriter{mailbox: d}, &mailboxReader{mailbox: d}
 }
 
-// FuzzMailbox gives a receiver a door in which another process wrote anything: it reads records or says what is wrong, and
-// comes to an end.
+// FuzzMailbox gives a receiver a door in which another process wrote anything: it reads records or says what is wrong,
+// and comes to an end.
 func FuzzMailbox(f *testing.F) {
 	head := func(k kind, reason uint8, count, size int) []byte {
 		b := make([]byte, 64)
@@ -90,7 +90,8 @@ func FuzzRing(f *testing.F) {
 			sent = sent[1:]
 			switch {
 			case want < 128:
-				if r.kind != kindPlacedMany || len(r.placements) != want%maxPlacements+1 || r.placements[want%maxPlacements].Imm != uint64(want) {
+				if r.kind != kindPlacedMany || len(r.placements) != want%maxPlacements+1 ||
+					r.placements[want%maxPlacements].Imm != uint64(want) {
 					t.Fatalf("%+v, want %d", r, want)
 				}
 			default:

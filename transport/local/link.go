@@ -199,7 +199,8 @@ func (l *Link) Close() error {
 	l.reader.closed.Store(1) // before windows are revoked, which comes after Close
 	if joined && l.err == nil {
 		l.err = ErrClosed
-		if b, err := l.writer.allocate(kindGoodbye, 0, 0, 0); b != nil && err == nil { // a full ring has a peer that does not look
+		// a full ring has a peer that does not look
+		if b, err := l.writer.allocate(kindGoodbye, 0, 0, 0); b != nil && err == nil {
 			l.writer.publish()
 			l.writer.arrivalBell.Wake()
 		}

@@ -38,8 +38,8 @@ const (
 
 type nonce [16]byte
 
-// corruptError is something in a door that cannot be: the process that writes there has gone wrong. The link is of no use
-// then.
+// corruptError is something in a door that cannot be: the process that writes there has gone wrong. The link is of no
+// use then.
 func corruptError(mailbox, what string, v uint64) error {
 	return fmt.Errorf("mailbox %s: the %s cannot be %#x", mailbox, what, v)
 }

@@ -58,7 +58,8 @@ func parseOffer(b []byte) (o offer, err error) {
 	return o, nil
 }
 
-// unreachableError says that a peer's memory cannot be reached from this process, so that the carrier local cannot be used.
+// unreachableError says that a peer's memory cannot be reached from this process, so that the carrier local cannot be
+// used.
 func unreachableError(peer string, err error) error {
 	return fmt.Errorf("the memory of %s cannot be reached from this process, so the carrier local cannot be used "+
 		"(another host, another /dev/shm, as in another container, or another user; use auto or a network carrier): %w",

@@ -23,8 +23,8 @@ const (
 	recordsPerBatch = 256
 	// spinLooks is how often the door is looked at, with a pause between, before others may go on: about 1 µs.
 	spinLooks = 32
-	// looksAfterNotify is how often the door is looked at before those who were told something may go on. Without a look they
-	// would go on sooner, but a pair of units was slower by 5 to 17 % (docs/design/012-local.md).
+	// looksAfterNotify is how often the door is looked at before those who were told something may go on. Without a look
+	// they would go on sooner, but a pair of units was slower by 5 to 17 % (docs/design/012-local.md).
 	looksAfterNotify = 8
 	// netYieldEvery is how often those who were told go on before those, too, who wait for the network.
 	netYieldEvery = 64

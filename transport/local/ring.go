@@ -71,7 +71,8 @@ func (o *mailboxWriter) hasSpace(need int) (bool, error) {
 	return o.pos+uint64(need)+o.reserved-o.tailSeen <= uint64(len(o.data)), nil
 }
 
-// reservationSize is room for a record of one placement, with what may have to be left empty before it at the ring's end.
+// reservationSize is room for a record of one placement, with what may have to be left empty before it at the ring's
+// end.
 var reservationSize = uint64(2 * recordSize(placementSize))
 
 // reserve keeps room for a record of one placement. It reports false when the ring is full.
@@ -161,7 +162,8 @@ func (i *mailboxReader) next() (*record, error) {
 				return r, nil
 			}
 		case kindPlaced, kindPlacedMany, kindRefused:
-			if count*placementSize == content && count > 0 && count <= maxPlacements && (count == 1 || r.kind == kindPlacedMany) {
+			if count*placementSize == content && count > 0 && count <= maxPlacements &&
+				(count == 1 || r.kind == kindPlacedMany) {
 				r.placements = i.placements[:count]
 				for j := range r.placements {
 					getPlacement(b[j*placementSize:], &r.placements[j])

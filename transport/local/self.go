@@ -43,8 +43,8 @@ type notifier interface {
 	RemoveWaiter()
 }
 
-// processBell is a shmem.Bell for goroutines of one process. Nobody's death can be slept through there, so patience has no
-// end.
+// processBell is a shmem.Bell for goroutines of one process. Nobody's death can be slept through there, so patience has
+// no end.
 type processBell struct {
 	waiters atomic.Int32
 

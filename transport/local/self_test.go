@@ -128,7 +128,8 @@ func TestCloseReleasesWhoWritesToOneself(t *testing.T) {
 			}
 		}
 	}()
-	patiently.Until(t, "it waits for room", func() bool { return e.link.writer.freedBell.(*processBell).waiters.Load() > 0 })
+	patiently.Until(t, "it waits for room",
+		func() bool { return e.link.writer.freedBell.(*processBell).waiters.Load() > 0 })
 	if err := e.link.Close(); err != nil {
 		t.Error(err)
 	}

@@ -166,8 +166,8 @@ func piecesPerRecord(pieces []link.Piece) (n int) {
 	return n
 }
 
-// writeBatch stores as many pieces as fit a record. It pins all windows, copies all pieces, and only then lets go of the
-// windows: a compare-and-swap waits until what was stored before it has reached the memory, which so is waited for
+// writeBatch stores as many pieces as fit a record. It pins all windows, copies all pieces, and only then lets go of
+// the windows: a compare-and-swap waits until what was stored before it has reached the memory, which so is waited for
 // twice, and not twice for each piece.
 func (l *Link) writeBatch(pieces []link.Piece) (first link.Reason, err error) {
 	var ps [maxPlacements]link.Placement
@@ -210,8 +210,8 @@ func (l *Link) writeBatch(pieces []link.Piece) (first link.Reason, err error) {
 	return first, err
 }
 
-// postRecord puts a record of placements into the peer's door and waits while that is full, unless room is kept for it. It
-// ends writes writes.
+// postRecord puts a record of placements into the peer's door and waits while that is full, unless room is kept for it.
+// It ends writes writes.
 func (l *Link) postRecord(k kind, reason uint8, ps []link.Placement, writes, reserved uint64) error {
 	for first := true; ; first = false {
 		l.mu.Lock()

@@ -33,8 +33,8 @@ type handshake struct {
 
 type handshakeKey struct{}
 
-// admitHandshake lets a dialling peer begin its handshake if there is room, and notes it, to tell a handshake that failed, of
-// which quic-go says nothing, from a connection that ended.
+// admitHandshake lets a dialling peer begin its handshake if there is room, and notes it, to tell a handshake that
+// failed, of which quic-go says nothing, from a connection that ended.
 func (n *Network) admitHandshake(ctx context.Context, who *quicgo.ClientInfo) (context.Context, error) {
 	leave, err := n.handshakes.admit(who.RemoteAddr, who.AddrVerified)
 	if err != nil {

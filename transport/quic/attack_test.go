@@ -77,7 +77,8 @@ func (a *attacker) tap(n *Network) {
 	}
 }
 
-// capture records a batch, or keeps it back: then forgeries of each of its packets arrive where the true ones are awaited.
+// capture records a batch, or keeps it back: then forgeries of each of its packets arrive where the true ones are
+// awaited.
 func (a *attacker) capture(batch []byte, segment int) bool {
 	a.recording.Lock()
 	a.batches++

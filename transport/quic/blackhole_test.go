@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// detectorRun runs a hole against a path: what carries says of a probe sent at a time, after a round trip of rtt. It returns
-// when the hole changed its mind, ms.
+// detectorRun runs a hole against a path: what carries says of a probe sent at a time, after a round trip of rtt. It
+// returns when the hole changed its mind, ms.
 type detectorRun struct {
 	detector blackHoleDetector
 	now      int64

@@ -9,8 +9,8 @@ import (
 	quicgo "github.com/quic-go/quic-go"
 )
 
-// closeAtCertificateExpiry ends a connection with the certificate by which its peer is known: TLS looks at it in the handshake, and a
-// link lives for as long as its configuration. A peer that has a new one by then is let in with it.
+// closeAtCertificateExpiry ends a connection with the certificate by which its peer is known: TLS looks at it in the
+// handshake, and a link lives for as long as its configuration. A peer that has a new one by then is let in with it.
 func (n *Network) closeAtCertificateExpiry(qc *quicgo.Conn, name string) {
 	end := chainsExpiry(qc.ConnectionState().TLS.VerifiedChains)
 	if end.IsZero() {

@@ -35,8 +35,8 @@ func (e *endError) Error() string {
 
 func (e *endError) Unwrap() error { return e.cause }
 
-// translateError turns quic-go's words for the end of a connection, or of the whole network, into ours. Any other error stays as
-// it is. Whoever sends a datagram comes through here: without an error it allocates nothing.
+// translateError turns quic-go's words for the end of a connection, or of the whole network, into ours. Any other error
+// stays as it is. Whoever sends a datagram comes through here: without an error it allocates nothing.
 func translateError(err error) error {
 	if err == nil {
 		return nil

@@ -196,7 +196,7 @@ func (c *expressConn) receiveBeforeStart(r *receiveScratch, opener *express.Open
 	}
 }
 
-// Put seals a datagram into the batch.
+// Append seals a datagram into the batch.
 func (c *expressConn) Append(buf []byte, n int, body []byte) (bool, error) {
 	o := c.out
 	head := buf[:n]
@@ -254,8 +254,8 @@ func (c *expressConn) endProbing() {
 	c.probing = false
 }
 
-// probeWait is how long an answer to a probe is waited for before the next try; from try to try it doubles, maxProbeDoublings
-// times: where 32 nodes connect over ports of 20 Mbit/s, the probes of one try take 300 ms to pass.
+// probeWait is how long an answer to a probe is waited for before the next try; from try to try it doubles,
+// maxProbeDoublings times: where 32 nodes connect over ports of 20 Mbit/s, the probes of one try take 300 ms to pass.
 const (
 	probeWait         = 30 * time.Millisecond
 	maxProbeDoublings = 5
@@ -267,8 +267,8 @@ func (c *expressConn) sendProbe(size int) error {
 	return c.probe(express.Probe, size, c.probeNonce[:])
 }
 
-// probePacketSize finds the largest of the given sizes, in falling order, that the way to the peer and back carries. send sends
-// a probe; over is the connection's.
+// probePacketSize finds the largest of the given sizes, in falling order, that the way to the peer and back carries.
+// send sends a probe; over is the connection's.
 func (c *expressConn) probePacketSize(ctx, over context.Context, sizes []int, send func(size int) error) (int, error) {
 	got := 0
 	var unsent error // why nothing left this host in the last try
@@ -333,7 +333,7 @@ var zeros [1 << 16]byte
 // unlikely.
 const probeTries = 10
 
-// confirmTries is how often larger sizes are tried again when a smaller one has come through: while many links connect, a
-// queue that has room for a small packet drops a large one, and the path would be taken for one of small packets as
+// confirmTries is how often larger sizes are tried again when a smaller one has come through: while many links connect,
+// a queue that has room for a small packet drops a large one, and the path would be taken for one of small packets as
 // long as the link lives.
 const confirmTries = 3

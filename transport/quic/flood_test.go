@@ -12,7 +12,8 @@ import (
 	"ringlet/testkit/logged"
 )
 
-// junkInitial is a QUIC Initial by its header, of connection ids that nobody has used, and random in what should be sealed.
+// junkInitial is a QUIC Initial by its header, of connection ids that nobody has used, and random in what should be
+// sealed.
 func junkInitial() []byte {
 	p := make([]byte, 1200)
 	rand.Read(p)
@@ -24,8 +25,8 @@ func junkInitial() []byte {
 	return p
 }
 
-// floodWithJunk sends junk from that many sockets, no faster than the listener reads, and says the most goroutines that were
-// seen.
+// floodWithJunk sends junk from that many sockets, no faster than the listener reads, and says the most goroutines that
+// were seen.
 func floodWithJunk(t *testing.T, victim *Network, packets, ports int) (goroutines int) {
 	t.Helper()
 	socks := make([]*net.UDPConn, ports)

@@ -239,7 +239,8 @@ func TestBetweenHosts(t *testing.T) {
 	pair := func(mtu int) func(*testing.T) []*netns.Namespace {
 		return func(t *testing.T) []*netns.Namespace {
 			h := hosts(t, 2)
-			connectHosts(t, netns.NewInterface(h[0], "eth0", "10.0.0.1/24", mtu), netns.NewInterface(h[1], "eth0", "10.0.0.2/24", mtu))
+			connectHosts(t, netns.NewInterface(h[0], "eth0", "10.0.0.1/24", mtu),
+				netns.NewInterface(h[1], "eth0", "10.0.0.2/24", mtu))
 			return h
 		}
 	}
@@ -320,7 +321,8 @@ func pathShrinks(t *testing.T, role hostRole, of string) {
 		}
 	})
 	if role.Carrier == transport.CarrierQUIC {
-		if s := reports[from].Link; s.PathShrunk == 0 || s.DatagramFragmentsSent == 0 || reports[to].Link.DatagramFragmentsReceived == 0 {
+		if s := reports[from].Link; s.PathShrunk == 0 || s.DatagramFragmentsSent == 0 ||
+			reports[to].Link.DatagramFragmentsReceived == 0 {
 			t.Errorf("the path was not found narrow: %+v", s)
 		}
 	} else if s := reports[from].Stats.Path; s.Shrunk == 0 || s.HalvesSent == 0 ||
@@ -361,8 +363,10 @@ func segmented(t *testing.T) []*netns.Namespace {
 // routed has a router between two networks of jumbo frames, whose way to the second is narrow.
 func routed(t *testing.T) []*netns.Namespace {
 	h := hosts(t, 3)
-	connectHosts(t, netns.NewInterface(h[0], "eth0", "10.0.0.1/24", 9000), netns.NewInterface(h[1], "eth0", "10.0.0.254/24", 9000))
-	connectHosts(t, netns.NewInterface(h[1], "eth1", "10.0.1.254/24", 1500), netns.NewInterface(h[2], "eth0", "10.0.1.2/24", 9000))
+	connectHosts(t, netns.NewInterface(h[0], "eth0", "10.0.0.1/24", 9000),
+		netns.NewInterface(h[1], "eth0", "10.0.0.254/24", 9000))
+	connectHosts(t, netns.NewInterface(h[1], "eth1", "10.0.1.254/24", 1500),
+		netns.NewInterface(h[2], "eth0", "10.0.1.2/24", 9000))
 	if err := h[1].Forward(); err != nil {
 		t.Fatal(err)
 	}
@@ -389,6 +393,7 @@ func bridged(t *testing.T) []*netns.Namespace {
 // oneNarrow has an interface of jumbo frames at one end only.
 func oneNarrow(t *testing.T) []*netns.Namespace {
 	h := hosts(t, 2)
-	connectHosts(t, netns.NewInterface(h[0], "eth0", "10.0.0.1/24", 9000), netns.NewInterface(h[1], "eth0", "10.0.0.2/24", 1500))
+	connectHosts(t, netns.NewInterface(h[0], "eth0", "10.0.0.1/24", 9000),
+		netns.NewInterface(h[1], "eth0", "10.0.0.2/24", 1500))
 	return h
 }

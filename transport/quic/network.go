@@ -37,8 +37,8 @@ const (
 	overhead = 1 + connIDLen + 2 + 1 + 16
 	// maxPacket is the largest UDP payload quic-go makes.
 	maxPacket = 1452
-	// defaultIdleTimeout is how long a silent peer is believed to live: half of what a run may take to end after a node was
-	// killed.
+	// defaultIdleTimeout is how long a silent peer is believed to live: half of what a run may take to end after a node
+	// was killed.
 	defaultIdleTimeout = 5 * time.Second
 	// socketBuf is asked of the kernel for each direction: more than 5000 full packets, where 100 are in flight per peer.
 	socketBuf = 8 << 20
@@ -65,7 +65,8 @@ type Config struct {
 	// Spread has each link of the carrier quic open its packets in a goroutine of its own. It is so anyway where the
 	// process has more than two processors.
 	Spread bool
-	// Timestamps has the kernel note when packets are sent and received: AppendSendTimes and LastReceiveTime tell. Zero means that it does not.
+	// Timestamps has the kernel note when packets are sent and received: AppendSendTimes and LastReceiveTime tell. Zero
+	// means that it does not.
 	Timestamps bool
 	// IdleTimeout is how long a silent peer is believed to live at most, in its handshake, before its hello and later.
 	// Zero means 5 s.
@@ -203,8 +204,8 @@ func (plainIDs) GenerateConnectionID() (quicgo.ConnectionID, error) {
 	return quicgo.ConnectionIDFromBytes(id[:]), nil
 }
 
-// maxUDPPayload is how much of a UDP packet an interface bears to or from an address, at most so much: its MTU, less the
-// headers of IPv4 or IPv6, and of UDP.
+// maxUDPPayload is how much of a UDP packet an interface bears to or from an address, at most so much: its MTU, less
+// the headers of IPv4 or IPv6, and of UDP.
 func maxUDPPayload(mtu int, ip net.IP, most int) int {
 	headers := 28
 	if ip.To4() == nil {
@@ -213,8 +214,8 @@ func maxUDPPayload(mtu int, ip net.IP, most int) int {
 	return min(most, mtu-headers)
 }
 
-// interfaceMTU is that of the interface with the given address; for the unspecified address, the smallest of all that are up.
-// Where nothing is known it is that of Ethernet.
+// interfaceMTU is that of the interface with the given address; for the unspecified address, the smallest of all that
+// are up. Where nothing is known it is that of Ethernet.
 func interfaceMTU(ip net.IP) int {
 	const ethernet = 1500
 	ifaces, err := net.Interfaces()
@@ -295,8 +296,8 @@ func withProtocol(c *tls.Config) *tls.Config {
 	return c
 }
 
-// track notes a connection for Close, because quic-go ends connections silently with their socket, and looks whether its
-// peer lives. A closed network keeps none: nil.
+// track notes a connection for Close, because quic-go ends connections silently with their socket, and looks whether
+// its peer lives. A closed network keeps none: nil.
 func (n *Network) track(qc *quicgo.Conn) *liveness {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -148,8 +148,8 @@ func (w *connPath) end() {
 	w.table.setNarrow(w, false)
 }
 
-// setNarrow notes whether a way is narrow. Of several connections to one address the last one to find out counts: halves may
-// hold the packets of any.
+// setNarrow notes whether a way is narrow. Of several connections to one address the last one to find out counts:
+// halves may hold the packets of any.
 func (ws *pathTable) setNarrow(w *connPath, narrow bool) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

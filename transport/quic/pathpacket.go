@@ -111,8 +111,8 @@ type reassembly struct {
 	buf      []byte
 }
 
-// reassemble puts a half to its other one. It returns the packet when both are there, and how many halves were given up:
-// that of another packet, or this one, if it is the older. The packet is valid until as many others have come.
+// reassemble puts a half to its other one. It returns the packet when both are there, and how many halves were given
+// up: that of another packet, or this one, if it is the older. The packet is valid until as many others have come.
 func reassemble(pending *[maxReassemblies]reassembly, h *pathHeader, b []byte) (packet []byte, lost int) {
 	j := &pending[h.number%maxReassemblies]
 	if j.received != 0 && (j.number != h.number || j.length != h.length) {

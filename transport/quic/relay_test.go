@@ -58,7 +58,8 @@ func (r *relay) setLimit(most int64) {
 	}
 }
 
-func (r *relay) forward(in *net.UDPConn, most *atomic.Int64, route func(netip.AddrPort) (*net.UDPConn, netip.AddrPort)) {
+func (r *relay) forward(in *net.UDPConn, most *atomic.Int64,
+	route func(netip.AddrPort) (*net.UDPConn, netip.AddrPort)) {
 	b := make([]byte, 1<<16)
 	for count := uint64(1); ; count++ {
 		n, from, err := in.ReadFromUDPAddrPort(b)
@@ -112,7 +113,8 @@ func TestTheRelayedPathShrinks(t *testing.T) {
 			run.awaitRounds(t, rounds)
 			for _, e := range ends {
 				w, l := e.net.Stats().Path, e.ep.Stats()
-				if w.Shrunk+l.PathShrunk == 0 || w.HalvesSent+l.DatagramFragmentsSent == 0 || w.HalvesReceived+l.DatagramFragmentsReceived == 0 {
+				if w.Shrunk+l.PathShrunk == 0 || w.HalvesSent+l.DatagramFragmentsSent == 0 ||
+					w.HalvesReceived+l.DatagramFragmentsReceived == 0 {
 					t.Errorf("the path was not found narrow: %+v, %+v", w, l)
 				}
 			}

@@ -60,8 +60,8 @@ func (r *receiveScratch) alloc(n int) []byte {
 
 func newReceiveScratch() receiveScratch { return receiveScratch{buf: make([]byte, 1<<16)} }
 
-// dispatch takes packets of segment bytes, the last maybe shorter, that one read has brought. If they are all of what lies
-// in buf, buf may change hands; take returns the buffer for the next read.
+// dispatch takes packets of segment bytes, the last maybe shorter, that one read has brought. If they are all of what
+// lies in buf, buf may change hands; take returns the buffer for the next read.
 func (b *sessions) dispatch(buf, packets []byte, segment int, all bool) []byte {
 	for len(packets) > 0 {
 		c, n := b.nextRun(packets, segment)
@@ -109,8 +109,8 @@ func (b *sessions) find(p []byte) (c *expressConn, refused *uint64) {
 	return c, nil
 }
 
-// handOver gives the packets of one session to its goroutine: with their buffer if they are all of it, as nearly always, or
-// copied.
+// handOver gives the packets of one session to its goroutine: with their buffer if they are all of it, as nearly
+// always, or copied.
 func (b *sessions) handOver(c *expressConn, buf, packets []byte, segment int, all bool) []byte {
 	next := <-b.pool.free
 	if all {

@@ -115,8 +115,8 @@ func (s *socket) ReadBatch(ms []ipv4.Message, _ int) (int, error) {
 	return n, nil
 }
 
-// distribute gives packets of sessions to their taker, halves to their way, and the others, as many as there is room for, to
-// quic-go.
+// distribute gives packets of sessions to their taker, halves to their way, and the others, as many as there is room
+// for, to quic-go.
 func (s *socket) distribute(ms []ipv4.Message) int {
 	n := 0
 	for n < len(ms) && len(s.rest) > 0 {
@@ -211,8 +211,8 @@ func (s *socket) reportIdle() {
 	s.onIdle()
 }
 
-// recvOrIdle reads, or says that nothing is at hand before the reader waits. It is one look for both: what comes while others
-// are told wakes the reader.
+// recvOrIdle reads, or says that nothing is at hand before the reader waits. It is one look for both: what comes while
+// others are told wakes the reader.
 func (s *socket) recvOrIdle(fd uintptr) bool {
 	if s.recvmsg(fd) {
 		return true
@@ -223,7 +223,8 @@ func (s *socket) recvOrIdle(fd uintptr) bool {
 	return false
 }
 
-// receiveSpace is how many bytes of packets the kernel keeps for the reader; it counts its own overhead, about as much again.
+// receiveSpace is how many bytes of packets the kernel keeps for the reader; it counts its own overhead, about as much
+// again.
 func (s *socket) receiveSpace() int {
 	n := 0
 	_ = s.raw.Control(func(fd uintptr) { n, _ = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF) })

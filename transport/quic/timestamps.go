@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// timestamps are the kernel's times of packets (SO_TIMESTAMPING), for who measures: software times, taken when a packet is
-// given to the device and when it comes from there. They are of the wall clock, ns since 1970.
+// timestamps are the kernel's times of packets (SO_TIMESTAMPING), for who measures: software times, taken when a packet
+// is given to the device and when it comes from there. They are of the wall clock, ns since 1970.
 type timestamps struct {
 	wanted       bool         // immutable
 	received     atomic.Int64 // of the packets that the last read brought
@@ -54,8 +54,8 @@ func (s *socket) enableTimestamps(flags int) error {
 	return nil
 }
 
-// MeasureQueueDelays has the kernel note when packets come, and counts from now on how long they are in this host before they are
-// taken in; false ends that.
+// MeasureQueueDelays has the kernel note when packets come, and counts from now on how long they are in this host
+// before they are taken in; false ends that.
 func (n *Network) MeasureQueueDelays(wanted bool) error {
 	s := n.sock
 	if !wanted {
@@ -68,8 +68,9 @@ func (n *Network) MeasureQueueDelays(wanted bool) error {
 	return s.enableTimestamps(rxTimestampFlags)
 }
 
-// QueueDelays is how long packets were in this host, µs: from when the kernel had them until what the same read brought was
-// taken in, or handed to the goroutine of its link where there are more than two processors. Nil where nobody asked.
+// QueueDelays is how long packets were in this host, µs: from when the kernel had them until what the same read brought
+// was taken in, or handed to the goroutine of its link where there are more than two processors. Nil where nobody
+// asked.
 func (n *Network) QueueDelays() *hdr.Histogram {
 	w := n.sock.timestamps.delays.Load()
 	if w == nil {
@@ -113,13 +114,13 @@ func softwareTimestamp(h *unix.Cmsghdr, message []byte) (int64, bool) {
 	return (*unix.Timespec)(unsafe.Pointer(&message[at])).Nano(), true
 }
 
-// LastReceiveTime is when the kernel had the packets that the last read brought, ns since 1970; 0 where Config.Timestamps is not
-// set, or none came. The handler of a write may ask. The kernel begins a moment after it was asked: the first packets
-// may be without.
+// LastReceiveTime is when the kernel had the packets that the last read brought, ns since 1970; 0 where
+// Config.Timestamps is not set, or none came. The handler of a write may ask. The kernel begins a moment after it was
+// asked: the first packets may be without.
 func (n *Network) LastReceiveTime() int64 { return n.sock.timestamps.received.Load() }
 
-// AppendSendTimes appends when the kernel sent packets since the last call, ns since 1970. Who has set Config.Timestamps calls it
-// again and again, since the kernel keeps these times in the room that it has for packets.
+// AppendSendTimes appends when the kernel sent packets since the last call, ns since 1970. Who has set
+// Config.Timestamps calls it again and again, since the kernel keeps these times in the room that it has for packets.
 func (n *Network) AppendSendTimes(to []int64) []int64 {
 	s := n.sock
 	if !s.timestamps.wanted {

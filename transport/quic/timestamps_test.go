@@ -34,7 +34,8 @@ func TestStamps(t *testing.T) {
 			continue
 		}
 		const wall = int64(time.Second) // which may be set meanwhile
-		if len(sent) == 0 || sent[0] > n.LastReceiveTime() || sent[0] < began-wall || n.LastReceiveTime() > time.Now().UnixNano()+wall {
+		if len(sent) == 0 || sent[0] > n.LastReceiveTime() || sent[0] < began-wall ||
+			n.LastReceiveTime() > time.Now().UnixNano()+wall {
 			t.Errorf("sent at %v, received at %d; it began at %d", sent, n.LastReceiveTime(), began)
 		}
 		if again := n.AppendSendTimes(nil); len(again) != 0 {

@@ -75,7 +75,8 @@ func (c *expressConn) upgrade(ctx context.Context, u transport.Upgrade) error {
 		if err := c.expectReady(); err != nil {
 			return err
 		}
-		if c.size, err = c.probePacketSize(ctx, c.qc.Context(), candidates(min(iface, theirs.largest)), c.sendProbe); err == nil {
+		if c.size, err = c.probePacketSize(ctx, c.qc.Context(), candidates(min(iface, theirs.largest)),
+			c.sendProbe); err == nil {
 			err = putMessage(c.st, binary.LittleEndian.AppendUint16(nil, uint16(c.size)))
 		}
 		if err == nil {

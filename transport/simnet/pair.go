@@ -18,8 +18,8 @@ type Machine interface {
 // the same run, to the byte.
 type Pair struct {
 	Ends [2]Machine
-	// OnChange, if set, is called whenever an end has been stirred, so that the owner can read its events. Data that lies in
-	// the datagram received is not valid any longer than that.
+	// OnChange, if set, is called whenever an end has been stirred, so that the owner can read its events. Data that lies
+	// in the datagram received is not valid any longer than that.
 	OnChange func(end int)
 	// Sent, Lost, Delivered and Reordered (delivered after one that was sent later) count datagrams per direction, the
 	// sender's.
@@ -51,8 +51,8 @@ func NewPair(a, b Machine, maxDatagram int, f Faults, seed uint64) *Pair {
 	}
 }
 
-// SetSendModes sets how the owners of both ends go about sending. With another than Eager they must be told by Wake what they
-// ask for.
+// SetSendModes sets how the owners of both ends go about sending. With another than Eager they must be told by Wake
+// what they ask for.
 func (p *Pair) SetSendModes(a, b SendMode) { p.owners[0].mode, p.owners[1].mode = a, b }
 
 // Now is the virtual time, ns.

@@ -2,7 +2,7 @@ package simnet
 
 import "time"
 
-// A Shell is how the owner of a machine goes about sending.
+// A SendMode is how the owner of a machine goes about sending.
 type SendMode uint8
 
 // Shells.

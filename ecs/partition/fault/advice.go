@@ -46,7 +46,8 @@ var adviceByTrouble = map[subsystemTrouble]string{
 	{subsystemInput, fsm.TroubleDenied}: "Let the user of the node's process have it, or give this input another address.",
 	{subsystemInput, fsm.TroubleFull}: "Give the node's host more shared memory, or this input a smaller ring; " +
 		"`ringlet doctor` says there what binds.",
-	{SubsystemNodeService, fsm.TroubleUnresponsive}: "Its process stands still: end it, and keep what its log says of that for a report; " +
+	{SubsystemNodeService,
+		fsm.TroubleUnresponsive}: "Its process stands still: end it, and keep what its log says of that for a report; " +
 		"left alone it ends itself after a minute.",
 	{subsystemOutput, fsm.TroubleFull}: "Make room where it writes, or let the output go elsewhere; " +
 		"what it has written stays.",

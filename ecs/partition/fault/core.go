@@ -160,8 +160,8 @@ func (c *Core) ClearIfIgnoring() {
 	}
 }
 
-// Observe takes what was seen of a component. It returns what is to be done about it, and the fault for which: a word may
-// count against whoever says it.
+// Observe takes what was seen of a component. It returns what is to be done about it, and the fault for which: a word
+// may count against whoever says it.
 func (c *Core) Observe(x Observation) (Action, Fault) {
 	n := c.node(x.Component)
 	if x.ReportedBy != "" {
@@ -219,7 +219,10 @@ func (c *Core) noteFatal(n *node, x Observation) Action {
 
 // hasGivenUp says that a node has given up and said why: others lose their links to it for that.
 func (c *Core) hasGivenUp(name string) bool {
-	return slices.ContainsFunc(c.fatal, func(x Observation) bool { return x.Kind == ReportedByPeer && x.ReportedBy == name })
+	return slices.ContainsFunc(c.fatal, func(x Observation) bool {
+		return x.Kind == ReportedByPeer &&
+			x.ReportedBy == name
+	})
 }
 
 // appendNew appends a sight that is not there yet. Nodes report what they say of themselves again and again.
@@ -247,8 +250,8 @@ func (c *Core) tolerates(n *node, x Observation) bool {
 	return n.builder && !n.readout && (!n.takesMEPs || c.builderLoss.Tolerates(c.activeBuilders()-1))
 }
 
-// GoneReason is the first thing that was seen of a node which is gone or in Error; empty if it is neither, or has left in
-// good order.
+// GoneReason is the first thing that was seen of a node which is gone or in Error; empty if it is neither, or has left
+// in good order.
 func (c *Core) GoneReason(name string) string {
 	if n := c.nodes[name]; n != nil && !n.withdrawn {
 		return n.goneReason
@@ -262,7 +265,8 @@ func (c *Core) ProcessEnded(name string) bool {
 	return n != nil && n.processEnded
 }
 
-// NoteGoneAfterRun notes that a node is gone which had done what it has to in the run: nobody waits for it, and nothing has broken.
+// NoteGoneAfterRun notes that a node is gone which had done what it has to in the run: nobody waits for it, and nothing
+// has broken.
 func (c *Core) NoteGoneAfterRun(name, what string) {
 	if n := c.node(name); n.goneReason == "" {
 		n.goneReason = what

@@ -23,8 +23,8 @@ const (
 // withdrawnText is how a node has left in good order.
 const withdrawnText = "it was told to end, and has left the run in good order"
 
-// DepartTimeout is how long a node that leaves may go without any progress before it is lost: it waits for what is under
-// way to it, for its disk, and for its final report to be read.
+// DepartTimeout is how long a node that leaves may go without any progress before it is lost: it waits for what is
+// under way to it, for its disk, and for its final report to be read.
 const DepartTimeout = 60 * time.Second
 
 // DepartureReport is what a node tells by which its departure goes.
@@ -34,8 +34,8 @@ type DepartureReport struct {
 	Progress  uint64 // whatever moves at it
 }
 
-// UpdateDeparture looks after a node that may have been told to end, while a run goes on or ends: it says what is to be done
-// about it now. Where it is Exclude, and that fails, Stay has it asked for again.
+// UpdateDeparture looks after a node that may have been told to end, while a run goes on or ends: it says what is to be
+// done about it now. Where it is Exclude, and that fails, Stay has it asked for again.
 func (c *Core) UpdateDeparture(name string, report DepartureReport, ending bool, now time.Time) Action {
 	n := c.node(name)
 	if n.stage == notDeparting && report.Requested {

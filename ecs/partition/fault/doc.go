@@ -1,5 +1,5 @@
-// Package fault decides on everything that breaks in a partition: whether a run tolerates it, what its cause is, and what
-// to do about it.
+// Package fault decides on everything that breaks in a partition: whether a run tolerates it, what its cause is, and
+// what to do about it.
 //
 // It stands for LHCb-EB §III.A and §IV.B: components are steered together, and a unit that is lost is done
 // without where that is borne; and for the invariant of Ringlet's architecture that a fault is told once, with its
@@ -7,8 +7,8 @@
 //
 // # Core and shell
 //
-// Core is a step function over an account: Observe takes what somebody has seen of a component and returns what is to be
-// done; Cause and Losses are what is known so far. It has no I/O, goroutine or clock. Package nodes is its shell.
+// Core is a step function over an account: Observe takes what somebody has seen of a component and returns what is to
+// be done; Cause and Losses are what is known so far. It has no I/O, goroutine or clock. Package nodes is its shell.
 //
 // # How a cause is found
 //

@@ -77,7 +77,7 @@ const (
 // processEnded says that a process has ended.
 func (k Kind) processEnded() bool { return k <= Vanished }
 
-// A Sight is what somebody has seen of a component.
+// An Observation is what somebody has seen of a component.
 type Observation struct {
 	Fault
 	Kind       Kind
@@ -85,8 +85,8 @@ type Observation struct {
 	Closed     bool   // the component has ended the link on purpose: it has given up itself
 }
 
-// closerThan says whether a sight is closer to the cause. Of two nodes that say so themselves, the one is not whose links
-// are down: that followed from something.
+// closerThan says whether a sight is closer to the cause. Of two nodes that say so themselves, the one is not whose
+// links are down: that followed from something.
 func (x *Observation) closerThan(y *Observation) bool {
 	if x.Kind == y.Kind {
 		return y.Subsystem == subsystemLinks && x.Subsystem != subsystemLinks

@@ -49,7 +49,8 @@ func TestNobodyInnocent(t *testing.T) {
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			p.step()
 		}
-		tolerated := (soundReadouts == rus || reading.Tolerates(soundReadouts)) && (soundBuilders == bus || builders.Tolerates(soundBuilders))
+		tolerated := (soundReadouts == rus || reading.Tolerates(soundReadouts)) &&
+			(soundBuilders == bus || builders.Tolerates(soundBuilders))
 		if p.struck && tolerated {
 			t.Fatalf("the run ends for %v, without %v", p.core.Cause(p.now), p.out)
 		}
@@ -197,7 +198,8 @@ func (p *play) lie(by string) {
 	x := Observation{ReportedBy: by, Closed: rapid.Bool().Draw(p.t, "closed")}
 	x.Kind = rapid.SampledFrom([]Kind{Disconnected, ReportedByPeer}).Draw(p.t, "kind of lie")
 	about := p.pick("about", func(string) bool { return true })
-	subsystem := rapid.SampledFrom([]string{SubsystemTransport, "barrier", SubsystemScheduler, subsystemOutput}).Draw(p.t, "part")
+	subsystem := rapid.SampledFrom([]string{SubsystemTransport, "barrier", SubsystemScheduler, subsystemOutput}).Draw(p.t,
+		"part")
 	x.Fault = SeenByControl(about, subsystem, "it is at fault")
 	if about == by {
 		x.Kind = SelfReported

@@ -33,8 +33,8 @@ func (c *Core) Conclusive(waited time.Duration) bool {
 	return waited >= SessionWitnessTimeout && closest != ReportedByPeer
 }
 
-// silentAfter is how long a node must not have been heard to be taken for one that stands still or cannot be reached: its
-// reports come every half second, and the control hears of a connection that broke much later.
+// silentAfter is how long a node must not have been heard to be taken for one that stands still or cannot be reached:
+// its reports come every half second, and the control hears of a connection that broke much later.
 const silentAfter = 2 * time.Second
 
 // Cause is what broke, as far as is known now: the root, what followed from it, and what to do. It is nil if nothing
@@ -197,8 +197,8 @@ func (c *Core) isolatedScheduler(edges []Observation) *Fault {
 	return &f
 }
 
-// missingCause finds the cause among components that have told nothing: the one that most miss, unless the control hears it
-// and one node alone does not.
+// missingCause finds the cause among components that have told nothing: the one that most miss, unless the control
+// hears it and one node alone does not.
 func (c *Core) missingCause(edges []Observation, now time.Time) (*Fault, []string) {
 	best, by := edges[0], witnesses(edges, edges[0].Component)
 	for _, x := range edges {
@@ -217,7 +217,8 @@ func (c *Core) missingCause(edges []Observation, now time.Time) (*Fault, []strin
 		if !n.lastReport.IsZero() && now.Sub(n.lastReport) >= silentAfter {
 			by = append(by, "the control")
 		}
-		f.What = "it stands still or cannot be reached: nothing is heard of it any more by " + joinNames(by) + c.locationClause(name)
+		f.What = "it stands still or cannot be reached: nothing is heard of it any more by " + joinNames(by) +
+			c.locationClause(name)
 		f.Evidence = strings.TrimPrefix(best.What+", "+best.Evidence, ", ")
 		f.Advice = "Look whether its process and its host live and whether the network to it is whole; " +
 			"end a process that stands still, and start it again."
@@ -227,8 +228,8 @@ func (c *Core) missingCause(edges []Observation, now time.Time) (*Fault, []strin
 	return &f, []string{name}
 }
 
-// commonEndCause finds the cause where everybody speaks and blames others: the node that is an end of most dead links, or the
-// link.
+// commonEndCause finds the cause where everybody speaks and blames others: the node that is an end of most dead links,
+// or the link.
 func (c *Core) commonEndCause(edges []Observation) (*Fault, []string) {
 	others := map[string][]string{}
 	note := func(a, b string) {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// stallAftermath is how long after a node stood still its word on its links may come of that: its own end of a link runs out
-// within 5 s, as the other end has.
+// stallAftermath is how long after a node stood still its word on its links may come of that: its own end of a link
+// runs out within 5 s, as the other end has.
 const stallAftermath = 10 * time.Second
 
 // admit is the one place where testimony is let in: it says what a sight counts for, and whether it counts at all.
@@ -37,16 +37,16 @@ func (c *Core) admit(x Observation) (counts Observation, ok bool) {
 	return x, !c.endsInGoodOrder(n, x)
 }
 
-// gaveUpForData says that a node gave the run up for data that do not fit, and is lost for no other reason than that: others
-// missed its links before its word was heard.
+// gaveUpForData says that a node gave the run up for data that do not fit, and is lost for no other reason than that:
+// others missed its links before its word was heard.
 func (c *Core) gaveUpForData(by *node, x Observation) bool {
 	return x.Subsystem == SubsystemData && x.Kind == ReportedByPeer && !by.processEnded && !c.stalledLately(by) &&
 		c.clock.now().Sub(by.lostAt) < peerWitnessTimeout
 }
 
-// endsInGoodOrder says that what looks like a fault of a node is its end in good order: it was told to end. Links and the
-// stream of a node that leaves may close before its final report is seen; it itself and who watches it tell where it
-// fails before that.
+// endsInGoodOrder says that what looks like a fault of a node is its end in good order: it was told to end. Links and
+// the stream of a node that leaves may close before its final report is seen; it itself and who watches it tell where
+// it fails before that.
 func (c *Core) endsInGoodOrder(n *node, x Observation) bool {
 	switch {
 	case !c.running || c.ignoring:

@@ -9,12 +9,12 @@ import (
 	"ringlet/node/fsm"
 )
 
-// unresponsiveAfter is how long a node must not have been heard to be told of as one that answers nothing, where something
-// waits for it in vain: its reports come every half second.
+// unresponsiveAfter is how long a node must not have been heard to be told of as one that answers nothing, where
+// something waits for it in vain: its reports come every half second.
 const unresponsiveAfter = 10 * time.Second
 
-// NameUnresponsive has a fault that names nodes something waits for tell the closer cause, if that is so: some of them answer
-// nothing any more, though their processes are there.
+// NameUnresponsive has a fault that names nodes something waits for tell the closer cause, if that is so: some of them
+// answer nothing any more, though their processes are there.
 func (c *Core) NameUnresponsive(f *Fault, now time.Time) {
 	var unresponsive []string
 	var longest time.Duration

@@ -39,7 +39,8 @@ func TestMute(t *testing.T) {
 			if f.Component != c.who || f.Subsystem != c.subsystem {
 				t.Errorf("it is told of %s, %s: %s", f.Component, f.Subsystem, f.What)
 			}
-			if unresponsive := f.Trouble == fsm.TroubleUnresponsive; unresponsive != strings.Contains(f.What, "answered nothing for 33s") ||
+			if unresponsive := f.Trouble == fsm.TroubleUnresponsive; unresponsive != strings.Contains(f.What,
+				"answered nothing for 33s") ||
 				unresponsive != (c.subsystem == SubsystemNodeService) {
 				t.Errorf("trouble %q: %s", f.Trouble, f.What)
 			}

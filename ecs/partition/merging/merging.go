@@ -42,8 +42,8 @@ func New(sel selection.Selection, now time.Time) *Merger {
 	}
 }
 
-// PerBuilderRate is what each of so many builder units is asked for: a quarter more than its part, since they do not build by
-// turns exactly.
+// PerBuilderRate is what each of so many builder units is asked for: a quarter more than its part, since they do not
+// build by turns exactly.
 func PerBuilderRate(rate float64, builders int) float64 {
 	return min(rate, 1.25*rate/float64(max(1, builders)))
 }

@@ -90,7 +90,8 @@ func TestTheRateOfAllHolds(t *testing.T) {
 		if most := 1 + rate*now.Sub(noon).Seconds(); float64(shown) > most+1e-6 {
 			t.Fatalf("%d events in %v, %g are the most", shown, now.Sub(noon), most)
 		}
-		if one, all := merging.PerBuilderRate(rate, 1), 3*merging.PerBuilderRate(rate, 3); one != rate || all < rate || all > 1.26*rate {
+		if one, all := merging.PerBuilderRate(rate, 1), 3*merging.PerBuilderRate(rate, 3); one != rate || all < rate ||
+			all > 1.26*rate {
 			t.Fatalf("of %g, one builder unit is asked for %g, three for %g", rate, one, all)
 		}
 	})

@@ -59,9 +59,9 @@ func (r *Report) outcomesCheck() Check {
 		r.EventsBuilt+r.EventsIncomplete+r.EventsDiscarded+r.EventsRejected+r.EventsAbandoned)
 }
 
-// unitChecks closes the other accounts (architecture, "Invariants"). Left and right sides are counted by different parts of
-// the system. They hold for a run that was drained; one that was given up leaves writes under way, and a dead node's
-// last figures are lost. What cannot be checked since a builder unit was excluded or lost is left out, and
+// unitChecks closes the other accounts (architecture, "Invariants"). Left and right sides are counted by different
+// parts of the system. They hold for a run that was drained; one that was given up leaves writes under way, and a dead
+// node's last figures are lost. What cannot be checked since a builder unit was excluded or lost is left out, and
 // Report.NotChecked says so.
 func unitChecks(r *Report, reg *tagnet.Registers, sums map[string]uint64) []Check {
 	sources := r.sourceCount()
@@ -73,8 +73,10 @@ func unitChecks(r *Report, reg *tagnet.Registers, sums map[string]uint64) []Chec
 	open := here["link.tx_used"] + here["ru.open"] + here["ru.left_writes"]
 	open -= min(open, here["bu.result_writes_left"]) // to a decision unit that stood still as the run ended
 	out := []Check{
-		newCheck("MEPs built, by the scheduler = by the builder units", b.schedulerCounts.GetBuilt(), b.builderCounts["bu.meps_built"]),
-		newCheck("MEPs discarded, by the scheduler = by the builder units", b.schedulerCounts.GetDiscarded(), b.builderCounts["bu.meps_discarded"]),
+		newCheck("MEPs built, by the scheduler = by the builder units", b.schedulerCounts.GetBuilt(),
+			b.builderCounts["bu.meps_built"]),
+		newCheck("MEPs discarded, by the scheduler = by the builder units", b.schedulerCounts.GetDiscarded(),
+			b.builderCounts["bu.meps_discarded"]),
 		b.mfpsCheck(c, sources, sums[sumAhead]),
 		newCheck("MFPs of rejected MEPs = placed + never asked for", b.schedulerCounts.GetRejected()*sources,
 			b.builderCounts["bu.mfps_rejected"]+b.builderCounts["bu.mfps_unasked"]),
@@ -101,7 +103,8 @@ func unitChecks(r *Report, reg *tagnet.Registers, sums map[string]uint64) []Chec
 	if g := c.GetTags(); g != nil {
 		out = append(out,
 			newCheck("tags launched = returned, none in the ring", g.GetLaunched(), g.GetReturned()),
-			newCheck("tags launched = MEPs issued, for every attempt", g.GetLaunched()+g.GetDropped(), c.GetIssued()+c.GetReissued()))
+			newCheck("tags launched = MEPs issued, for every attempt", g.GetLaunched()+g.GetDropped(),
+				c.GetIssued()+c.GetReissued()))
 	}
 	if b.comparesFilter() {
 		out = append(out, r.filterChecks()...)
@@ -121,8 +124,8 @@ func (r *Report) sourceCount() (sources uint64) {
 	return sources + uint64(r.RUs)*uint64(r.Streams)
 }
 
-// refusalCount is how often the scheduler was told what cannot be: feedback, watermarks, tags. A command that came at the
-// wrong time is none.
+// refusalCount is how often the scheduler was told what cannot be: feedback, watermarks, tags. A command that came at
+// the wrong time is none.
 func refusalCount(c *tagnet.Counters) (n uint64) {
 	for why, times := range c.GetRefused() {
 		if tagnet.Reason(why) != tagnet.NotNow {

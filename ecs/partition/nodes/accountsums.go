@@ -8,9 +8,9 @@ import (
 	"ringlet/tagnet"
 )
 
-// accountSums are the figures of a run in which builder units may have been excluded or lost. What an excluded one counted is
-// more than the scheduler knows of it, since outcomes that came too late are nobody's; what a lost one counted is lost
-// with it, but for what it told a while before. So both are compared for the others alone.
+// accountSums are the figures of a run in which builder units may have been excluded or lost. What an excluded one
+// counted is more than the scheduler knows of it, since outcomes that came too late are nobody's; what a lost one
+// counted is lost with it, but for what it told a while before. So both are compared for the others alone.
 type accountSums struct {
 	report          *Report
 	excludedBUs     []string           // builder units that were ever excluded, by node
@@ -76,8 +76,8 @@ func newAccountSums(r *Report, reg *tagnet.Registers, sums map[string]uint64) *a
 	return b
 }
 
-// mfpsCheck is the check of MFPs. What a readout unit has read that was lost is lost with it: then those of the MEPs that
-// were built are checked alone.
+// mfpsCheck is the check of MFPs. What a readout unit has read that was lost is lost with it: then those of the MEPs
+// that were built are checked alone.
 func (b *accountSums) mfpsCheck(c *tagnet.Counters, sources, ahead uint64) Check {
 	placed := b.builderCounts["bu.mfps_placed"]
 	if len(b.excludedRUs) > 0 {
@@ -89,13 +89,14 @@ func (b *accountSums) mfpsCheck(c *tagnet.Counters, sources, ahead uint64) Check
 			sources+ahead)
 }
 
-// comparesOutput tells whether a shared-memory output can be compared with the scheduler's counts. Files are read back instead.
+// comparesOutput tells whether a shared-memory output can be compared with the scheduler's counts. Files are read back
+// instead.
 func (b *accountSums) comparesOutput() bool {
 	return b.report.Output != "" && b.report.Recorded == nil && len(b.excludedBUs) == 0
 }
 
-// comparesFilter tells whether the filter's decisions can be compared with the scheduler's counts: a MEP that was given to a second
-// builder unit may have been judged by both.
+// comparesFilter tells whether the filter's decisions can be compared with the scheduler's counts: a MEP that was given
+// to a second builder unit may have been judged by both.
 func (b *accountSums) comparesFilter() bool { return len(b.lostBUs) == 0 && len(b.excludedBUs) == 0 }
 
 // notChecked says, by name, what is left out of the accounts.

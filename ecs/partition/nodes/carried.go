@@ -8,7 +8,8 @@ import (
 	"ringlet/node/config"
 )
 
-// linksByCarrier counts links by their carrier. Both ends of each have counted it; where a node is dead only one has told.
+// linksByCarrier counts links by their carrier. Both ends of each have counted it; where a node is dead only one has
+// told.
 func linksByCarrier(sums map[string]uint64) map[string]uint64 {
 	out := map[string]uint64{}
 	for name, ends := range sums {

@@ -18,8 +18,8 @@ import (
 	"ringlet/tagnet"
 )
 
-// Connect connects to the node services of these members, which are in the order of ranks, speaks with each and begins to
-// watch it. Where some do not answer before ctx ends, or refuse, Unmet tells which.
+// Connect connects to the node services of these members, which are in the order of ranks, speaks with each and begins
+// to watch it. Where some do not answer before ctx ends, or refuse, Unmet tells which.
 func (c *Crew) Connect(ctx context.Context, members []cluster.Member) error {
 	for rank, role := range c.cfg.Roles() {
 		m := members[rank]
@@ -97,7 +97,8 @@ func (c *Crew) dialService(m *nodev1.Member) (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// awaitAnswers speaks with every node for the first time, so that one that must not be spoken with is found and named at once.
+// awaitAnswers speaks with every node for the first time, so that one that must not be spoken with is found and named
+// at once.
 func (c *Crew) awaitAnswers(ctx context.Context) error {
 	return c.forEach(func(n *member) error {
 		err := n.awaitAnswer(ctx)

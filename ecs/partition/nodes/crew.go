@@ -133,7 +133,8 @@ func (c *Crew) AllPresent() bool { return !slices.ContainsFunc(c.nodes, c.unavai
 // View is who does what; nil before Configure.
 func (c *Crew) View() *nodev1.View { return c.view.Load() }
 
-// ProcessEnded says that the process of a node at that address is known to have ended, and that nobody answers there now.
+// ProcessEnded says that the process of a node at that address is known to have ended, and that nobody answers there
+// now.
 func (c *Crew) ProcessEnded(node, address string) bool {
 	n, err := c.findMember(node)
 	if err != nil || n.entry().GetGrpcAddress() != address || !c.isDead(node) {
@@ -174,8 +175,8 @@ func (c *Crew) Load(ctx context.Context) error {
 	return c.commandTogether(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_LOAD})
 }
 
-// restNodes brings nodes that an earlier control left in another state to the one in which load can begin. A command that
-// a node's state does not allow is left out.
+// restNodes brings nodes that an earlier control left in another state to the one in which load can begin. A command
+// that a node's state does not allow is left out.
 func (c *Crew) restNodes(ctx context.Context) error {
 	return c.forEach(func(n *member) error {
 		if st := n.latestReport().GetStatus().GetState(); st == "" || st == "Offline" {
@@ -248,15 +249,16 @@ func (c *Crew) Clear(ctx context.Context) error {
 	return c.forEach(func(n *member) error { return errors.Join(n.rest(ctx, true), n.command(ctx, load)) })
 }
 
-// unavailable says that a node is known to be gone, has left, or did not answer in time before: nobody waits for it again.
+// unavailable says that a node is known to be gone, has left, or did not answer in time before: nobody waits for it
+// again.
 func (c *Crew) unavailable(n *member) bool {
 	return n.unresponsive.Load() || c.hasNewAddress(n) || queryCore(c.faults, func(core *fault.Core) bool {
 		return core.ProcessEnded(n.name) || core.GoneReason(n.name) != "" || core.Withdrawal(n.name) != ""
 	})
 }
 
-// hasNewAddress says that the cluster has a node at another address than the crew: it is a process that was started anew, and
-// knows nothing of the crew.
+// hasNewAddress says that the cluster has a node at another address than the crew: it is a process that was started
+// anew, and knows nothing of the crew.
 func (c *Crew) hasNewAddress(n *member) bool {
 	if c.opts.AddressOf == nil {
 		return false
@@ -265,8 +267,8 @@ func (c *Crew) hasNewAddress(n *member) bool {
 	return at != "" && at != n.entry().GetGrpcAddress()
 }
 
-// commandAll gives every node a command and waits for all of them. The error joins a *commandError of each that did not carry
-// it out. A node that is lost meanwhile, and that the run goes on without, is waited for no longer.
+// commandAll gives every node a command and waits for all of them. The error joins a *commandError of each that did not
+// carry it out. A node that is lost meanwhile, and that the run goes on without, is waited for no longer.
 func (c *Crew) commandAll(ctx context.Context, req *nodev1.CommandRequest) error {
 	return c.forEach(func(n *member) error {
 		ctx, cancel := context.WithCancel(ctx)
@@ -312,9 +314,9 @@ func requestEach[T any](nodes []*member, request func(*member) T) []T {
 // errOtherFailed ends the wait for nodes that cannot get ready any more, because another one has failed.
 var errOtherFailed = errors.New("another node did not carry it out")
 
-// commandTogether is all for the way up, where nodes wait for each other's links. When one did not carry out its command, or
-// something else struck, the others have fault.SessionWitnessTimeout to name a closer cause, and are then waited for no longer:
-// that they did not get ready is no fault of theirs.
+// commandTogether is all for the way up, where nodes wait for each other's links. When one did not carry out its
+// command, or something else struck, the others have fault.SessionWitnessTimeout to name a closer cause, and are then
+// waited for no longer: that they did not get ready is no fault of theirs.
 func (c *Crew) commandTogether(ctx context.Context, req *nodev1.CommandRequest) error {
 	failed := make(chan struct{})
 	var first sync.Once

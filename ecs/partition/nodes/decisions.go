@@ -39,8 +39,8 @@ type Decisions struct {
 	Readout ReadoutDecisions `json:"readout"`
 }
 
-// ReadoutDecisions is what readout units heard of decisions, and what they gave up by them before the scheduler told its
-// outcome.
+// ReadoutDecisions is what readout units heard of decisions, and what they gave up by them before the scheduler told
+// its outcome.
 type ReadoutDecisions struct {
 	Received    uint64 `json:"heard"`    // decisions, by the readout units
 	NotReceived uint64 `json:"missed"`   // numbers of events whose decision they were not told
@@ -159,7 +159,8 @@ func (d *Decisions) whyResultsDiffer(b *accountSums) string {
 	return ""
 }
 
-// readoutDecisionChecks is the check of what the readout units heard. What is left out has numbers without event among it.
+// readoutDecisionChecks is the check of what the readout units heard. What is left out has numbers without event among
+// it.
 func (r *Report) readoutDecisionChecks(b *accountSums) (out []Check) {
 	d := r.Decisions
 	h := &d.Readout

@@ -9,7 +9,8 @@ import (
 	"ringlet/tagnet"
 )
 
-// The accounts of decisions close where each event number has one, and say what they leave out where a process was lost.
+// The accounts of decisions close where each event number has one, and say what they leave out where a process was
+// lost.
 func TestDecisionAccounts(t *testing.T) {
 	reg := &tagnet.Registers{Counters: &tagnetv1.Counters{Issued: 10}}
 	good := Decisions{
@@ -81,7 +82,8 @@ func TestDecisionsOfTheDead(t *testing.T) {
 	r.cfg.DecisionNode = "n1"
 	var before, after Report
 	r.fillDecisions(&before, nil)
-	crew.faults.observe(fault.Observation{Kind: fault.Vanished, Fault: fault.Fault{Component: "n1", What: "its process has ended"}})
+	crew.faults.observe(fault.Observation{Kind: fault.Vanished,
+		Fault: fault.Fault{Component: "n1", What: "its process has ended"}})
 	r.fillDecisions(&after, nil)
 	if before.Decisions.Lost || !after.Decisions.Lost {
 		t.Errorf("lost: %v before, %v after", before.Decisions.Lost, after.Decisions.Lost)

@@ -17,8 +17,8 @@ type Departure struct {
 	EndsRun   bool // the run is to end: whoever hears this ends it, for EndLeaving
 }
 
-// UpdateDepartures looks after the nodes that were told to end, and returns what is new. It is called now and then while a run
-// goes on, and while it drains. An error says what could not be done yet: it is tried again.
+// UpdateDepartures looks after the nodes that were told to end, and returns what is new. It is called now and then
+// while a run goes on, and while it drains. An error says what could not be done yet: it is tried again.
 func (r *Run) UpdateDepartures(now time.Time) (news []Departure, err error) {
 	for _, n := range r.nodes {
 		rep := n.latestReport()
@@ -54,8 +54,8 @@ func (r *Run) UpdateDepartures(now time.Time) (news []Departure, err error) {
 	return news, err
 }
 
-// confirmEnd tells a node that the run ends for it: it waits, then, for as long as that takes. One that does not hear it
-// leaves after its grace.
+// confirmEnd tells a node that the run ends for it: it waits, then, for as long as that takes. One that does not hear
+// it leaves after its grace.
 func (m *member) confirmEnd() {
 	ctx, cancel := context.WithTimeout(context.Background(), confirmTimeout)
 	defer cancel()

@@ -24,7 +24,8 @@ type notifiedNode struct {
 	notified chan string
 }
 
-func (h notifiedNode) Report(_ context.Context, req *nodev1.ReportRequest, _ ...grpc.CallOption) (*nodev1.Report, error) {
+func (h notifiedNode) Report(_ context.Context, req *nodev1.ReportRequest,
+	_ ...grpc.CallOption) (*nodev1.Report, error) {
 	if req.GetLetGo() {
 		h.notified <- h.name
 	}
@@ -36,7 +37,8 @@ func inError(at, what string) *nodev1.Report {
 	return &nodev1.Report{Status: &nodev1.Status{State: "Error", Cause: &nodev1.Cause{Component: at, What: what}}}
 }
 
-var cutOff = fault.Observation{Kind: fault.Missing, Fault: fault.Fault{Component: "b3", What: "its node service is gone"}}
+var cutOff = fault.Observation{Kind: fault.Missing, Fault: fault.Fault{Component: "b3",
+	What: "its node service is gone"}}
 
 // setUnits has a run begin whose nodes hold a readout unit if their name begins with r, or a builder unit.
 func setUnits(t *testing.T, r *Run, loss string, names ...string) {
@@ -114,8 +116,10 @@ func TestDepart(t *testing.T) {
 	r.ObserveProcessEnd("b3", "ended")
 	depart(Departure{Node: "b3", Withdrawn: true})
 	r.faults.observe(cutOff)
-	if c := r.faults.cause(); c != nil || r.isLost("b3") || len(r.Losses()) > 0 || r.LostReason("b3") != "" || r.Withdrawal("b3") == "" {
-		t.Errorf("fault %v, lost %v, losses %v, lost as %q, left %q", c, r.isLost("b3"), r.Losses(), r.LostReason("b3"), r.Withdrawal("b3"))
+	if c := r.faults.cause(); c != nil || r.isLost("b3") || len(r.Losses()) > 0 || r.LostReason("b3") != "" ||
+		r.Withdrawal("b3") == "" {
+		t.Errorf("fault %v, lost %v, losses %v, lost as %q, left %q", c, r.isLost("b3"), r.Losses(), r.LostReason("b3"),
+			r.Withdrawal("b3"))
 	}
 	if n, err := r.findMember("b3"); err != nil || !r.unavailable(n) || r.AllPresent() {
 		t.Errorf("somebody waits for b3: %v", err)

@@ -6,8 +6,8 @@
 //
 // What the caller of a Crew must do, in this order: NewCrew; Connect, or Rejoin the nodes of an earlier control; Load;
 // Configure; NewRun and Begin, as often as wanted; Clear; Dismiss, or Release to leave the nodes as they are. With a
-// Run: wait for Drained or Faulted; Drain to end it; Finish for the report, in every case; Shutdown or Close. After a fault:
-// Clear.
+// Run: wait for Drained or Faulted; Drain to end it; Finish for the report, in every case; Shutdown or Close. After a
+// fault: Clear.
 //
 // What it promises: from the moment it speaks to nodes there is a Report with a typed cause of the end, whatever
 // happens to them, and the nodes are at rest after Dismiss. A lost builder unit that the policy of the configuration

@@ -108,14 +108,14 @@ func (f *faults) noteReport(node string, rep *nodev1.Report) {
 	})
 }
 
-// isFinal says that the run which the nodes were given last is over for the one that tells this. Until a node begins a run
-// it tells of the one before: a final report of that says nothing.
+// isFinal says that the run which the nodes were given last is over for the one that tells this. Until a node begins a
+// run it tells of the one before: a final report of that says nothing.
 func (f *faults) isFinal(rep *nodev1.Report) bool {
 	return rep.GetFinal() && rep.GetRun() == f.run.Load()
 }
 
-// observeReport takes what a node says of itself, and of those to which it has lost its link. A node in Error, or parked,
-// names whoever is at fault. One that tells of a run that is over says nothing of its links.
+// observeReport takes what a node says of itself, and of those to which it has lost its link. A node in Error, or
+// parked, names whoever is at fault. One that tells of a run that is over says nothing of its links.
 func (f *faults) observeReport(node string, rep *nodev1.Report, present bool) {
 	if st := rep.GetStatus(); present && queryCore(f, (*fault.Core).AcceptsReports) &&
 		(st.GetState() == fsm.Error.String() || st.GetParked()) {
@@ -174,7 +174,8 @@ func (f *faults) awaitCause() *fault.Error {
 }
 
 // untilFault makes a context that also ends, with errOtherFailed, so long after something broke or failed is closed.
-func (f *faults) untilFault(ctx context.Context, failed <-chan struct{}, after time.Duration) (context.Context, func()) {
+func (f *faults) untilFault(ctx context.Context, failed <-chan struct{},
+	after time.Duration) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	over := make(chan struct{})
 	var watch sync.WaitGroup

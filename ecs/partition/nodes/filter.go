@@ -90,15 +90,16 @@ func (r *Report) countFilter(cfg *config.Config, sums map[string]uint64, reports
 	r.Filter = f
 }
 
-// filterChecks holds the decisions against the scheduler's accounts: every event that was built has one, and every event
-// that was rejected, if the filter judged its region of interest.
+// filterChecks holds the decisions against the scheduler's accounts: every event that was built has one, and every
+// event that was rejected, if the filter judged its region of interest.
 func (r *Report) filterChecks() []Check {
 	if r.Filter == nil {
 		return nil
 	}
 	f := r.Filter
 	if !f.ByRegion {
-		return []Check{newCheck("events built = accepted + rejected + timed out + failed in the filter", r.EventsBuilt, f.Judged())}
+		return []Check{newCheck("events built = accepted + rejected + timed out + failed in the filter", r.EventsBuilt,
+			f.Judged())}
 	}
 	return []Check{
 		newCheck("events built = accepted + rejected + timed out + failed in the filter, without those rejected by their region",

@@ -51,15 +51,15 @@ func (r *Run) Finish() (*Report, error) {
 	return r.makeReport(down), nil
 }
 
-// endedWithoutControl says that the nodes began to end the run since they missed the control, before that ended it: it stood
-// still, or was cut off.
+// endedWithoutControl says that the nodes began to end the run since they missed the control, before that ended it: it
+// stood still, or was cut off.
 func (r *Run) endedWithoutControl() bool {
 	why := r.SelfStopCause()
 	return why != nil && (r.drainedAt.IsZero() || why.GetAtUs() < r.drainedAt.UnixMicro())
 }
 
-// stopTimeout is how long nodes may go without any progress while they stop, see Run.ProgressCount: a little more than a node
-// gives itself, which can say why.
+// stopTimeout is how long nodes may go without any progress while they stop, see Run.ProgressCount: a little more than
+// a node gives itself, which can say why.
 const stopTimeout = 65 * time.Second
 
 // GiveUp ends a run that is over for a reason which is no fault of a node, and of which nothing is kept.
@@ -137,8 +137,8 @@ func (r *Run) collectReports() {
 	})
 }
 
-// awaitFinal asks a node for its final report, and again while it does not answer: one that stands still for a moment is not
-// lost. Nobody waits for a process that has ended, nor for a node that the run has lost.
+// awaitFinal asks a node for its final report, and again while it does not answer: one that stands still for a moment
+// is not lost. Nobody waits for a process that has ended, nor for a node that the run has lost.
 func (r *Run) awaitFinal(ctx context.Context, n *member) bool {
 	for {
 		each, cancel := context.WithTimeout(ctx, r.opts.timeoutFor(collectTimeout))
@@ -164,8 +164,8 @@ func accountsFinal(st tagnet.Stats) bool {
 	return tagnet.State(reg.GetState()) == tagnet.Drained && reg.GetInFlight() == 0
 }
 
-// collectTimeout bounds how long a node may take to give its final report, which it has at hand; finalTimeout, how long it is
-// asked for it: as long as a run bears that a node is silent.
+// collectTimeout bounds how long a node may take to give its final report, which it has at hand; finalTimeout, how long
+// it is asked for it: as long as a run bears that a node is silent.
 const (
 	collectTimeout = 2 * time.Second
 	finalTimeout   = silenceTimeout

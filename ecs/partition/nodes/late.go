@@ -16,8 +16,8 @@ import (
 	"ringlet/tagnet"
 )
 
-// LateCompletion is a run that is over and whose output nobody could read as a whole then: nodes were gone, and their files with
-// them.
+// LateCompletion is a run that is over and whose output nobody could read as a whole then: nodes were gone, and their
+// files with them.
 type LateCompletion struct {
 	Identity *certs.Identity
 	Term     tagnet.Term
@@ -132,8 +132,8 @@ func (l *LateCompletion) wantedOutputs() []wantedOutput {
 	return wantedOutputsOf(&l.Configuration, l.Names, built)
 }
 
-// wantedOutputsOf are the builder units of a configuration whose nodes have these names, in the order of ranks, and have built
-// so much.
+// wantedOutputsOf are the builder units of a configuration whose nodes have these names, in the order of ranks, and
+// have built so much.
 func wantedOutputsOf(cfg *config.Config, names []string, built map[string]uint64) (list []wantedOutput) {
 	for rank, role := range cfg.Roles() {
 		if role.BU != config.None && rank < len(names) {
@@ -151,15 +151,18 @@ func BuilderNames(cfg *config.Config, names []string) (list []string) {
 	return list
 }
 
-// lateTimeout is how long nodes may take to say where they have the output of a run that is over: one that comes back may
-// be busy.
+// lateTimeout is how long nodes may take to say where they have the output of a run that is over: one that comes back
+// may be busy.
 const lateTimeout = 15 * time.Second
 
 // locateLateOutputs asks every node that is there, and this process. Nodes of the run that are not there are silent.
 func (r *Run) locateLateOutputs(ctx context.Context, names []string) []outputAnswer {
 	ctx, cancel := context.WithTimeout(ctx, lateTimeout)
 	defer cancel()
-	list := slices.Concat(requestEach(r.nodes, func(n *member) []outputAnswer { return r.locateOutput(ctx, n.name, n) })...)
+	list := slices.Concat(requestEach(r.nodes, func(n *member) []outputAnswer {
+		return r.locateOutput(ctx, n.name,
+			n)
+	})...)
 	for _, name := range names {
 		if !slices.ContainsFunc(list, func(a outputAnswer) bool { return a.name == name }) {
 			for i := range r.cfg.FileOutputs() {

@@ -405,8 +405,10 @@ func TestPromising(t *testing.T) {
 			{name: "n2", err: silent}}, false},
 		"one is back with its files": {[]outputAnswer{{name: "n0", directory: at("a")}, {name: "n1", directory: at("a")},
 			{name: "n2", err: silent}}, true},
-		"one is back without":          {[]outputAnswer{{name: "n0", directory: at("a")}, {name: "n1"}, {name: "n2", err: silent}}, false},
-		"one that had told of nothing": {[]outputAnswer{{name: "n0", directory: at("a")}, {name: "n1", err: silent}, {name: "n2"}}, true},
+		"one is back without": {[]outputAnswer{{name: "n0", directory: at("a")}, {name: "n1"},
+			{name: "n2", err: silent}}, false},
+		"one that had told of nothing": {[]outputAnswer{{name: "n0", directory: at("a")}, {name: "n1", err: silent},
+			{name: "n2"}}, true},
 		"a stranger has its files": {[]outputAnswer{{name: "n0", directory: at("a")}, {name: "n9", directory: at("b")},
 			{name: "n1", err: silent}}, true},
 	} {

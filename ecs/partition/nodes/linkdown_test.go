@@ -55,7 +55,8 @@ func TestStartedAnewBeforeARunBegins(t *testing.T) {
 		crew.nodes = []*member{{name: "n0", faults: crew.faults, firstEntry: &nodev1.Member{GrpcAddress: "127.0.0.1:1"}}}
 		err := crew.NewRun(7).goneBeforeStart()
 		var x *fault.Error
-		if crew.AllPresent() != c.allPresent || (err == nil) != c.allPresent || err != nil && (!errors.As(err, &x) || x.Component != "n0") {
+		if crew.AllPresent() != c.allPresent || (err == nil) != c.allPresent || err != nil &&
+			(!errors.As(err, &x) || x.Component != "n0") {
 			t.Errorf("%s: whole %v, %v", name, crew.AllPresent(), err)
 		}
 	}

@@ -73,8 +73,8 @@ func (r *Run) Include(ctx context.Context, node string) error {
 }
 
 // includeTimeout is how long an inclusion may take: a write that is under way to a link which stands still has its
-// outcome, or the link's end, within 5 s by QUIC, and the unit asks every 0.2 s. Mostly it is 0.3 s. includePollInterval is
-// how often that is looked at.
+// outcome, or the link's end, within 5 s by QUIC, and the unit asks every 0.2 s. Mostly it is 0.3 s.
+// includePollInterval is how often that is looked at.
 const (
 	includeTimeout      = 8 * time.Second
 	includePollInterval = 50 * time.Millisecond

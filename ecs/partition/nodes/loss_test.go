@@ -81,10 +81,11 @@ func TestInclude(t *testing.T) {
 		"at once": {},
 		"when settled": {reconciledAfter: 320 * time.Millisecond, attached: 600 * time.Millisecond,
 			takes: 600 * time.Millisecond},
-		"never settled":     {reconciledAfter: never, takes: includeTimeout, says: "r1 may still be writing"},
-		"never comes back":  {attached: never, takes: includeTimeout, says: "has not come back"},
-		"the run ends":      {reconciledAfter: never, drained: time.Second, takes: time.Second, says: "the run is over"},
-		"lost meanwhile":    {reconciledAfter: 500 * time.Millisecond, lost: true, takes: 500 * time.Millisecond, says: "was lost"},
+		"never settled":    {reconciledAfter: never, takes: includeTimeout, says: "r1 may still be writing"},
+		"never comes back": {attached: never, takes: includeTimeout, says: "has not come back"},
+		"the run ends":     {reconciledAfter: never, drained: time.Second, takes: time.Second, says: "the run is over"},
+		"lost meanwhile": {reconciledAfter: 500 * time.Millisecond, lost: true, takes: 500 * time.Millisecond,
+			says: "was lost"},
 		"the scheduler not": {fails: errors.New("the scheduler is gone"), says: "is gone"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -107,7 +108,12 @@ func TestInclude(t *testing.T) {
 					time.AfterFunc(c.drained, func() { close(f.drained) })
 				}
 				if c.lost {
-					time.AfterFunc(100*time.Millisecond, func() { r.faults.updateCore(func(c *fault.Core) { c.AdoptUnit("b1", true, false) }) })
+					time.AfterFunc(100*time.Millisecond, func() {
+						r.faults.updateCore(func(c *fault.Core) {
+							c.AdoptUnit("b1", true,
+								false)
+						})
+					})
 				}
 				err := r.Include(context.Background(), "b1")
 				if c.says == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), c.says) {

@@ -11,9 +11,9 @@ import (
 	"ringlet/readoutunit/source/live"
 )
 
-// listLosses are what a run has lost: each thing once, with the setting that allowed it. What a front-end still has, since
-// nobody acknowledged it, is not lost; what came behind the end of the run neither; nor is what was refused, which may
-// be a stranger's: if it was data, its fragment is missing.
+// listLosses are what a run has lost: each thing once, with the setting that allowed it. What a front-end still has,
+// since nobody acknowledged it, is not lost; what came behind the end of the run neither; nor is what was refused,
+// which may be a stranger's: if it was data, its fragment is missing.
 func (r *Report) listLosses() []recording.Loss {
 	l := &lossList{}
 	l.add("incomplete", "", r.EventsIncomplete, "events", "")

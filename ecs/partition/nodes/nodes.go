@@ -52,8 +52,8 @@ func (m *member) latestReport() *nodev1.Report {
 	return m.report
 }
 
-// storeReport takes a report, unless a later one of the same run is there. Reports come by two ways, the watch and the answer
-// to a question, and what was told before the end of a run may arrive after its final report.
+// storeReport takes a report, unless a later one of the same run is there. Reports come by two ways, the watch and the
+// answer to a question, and what was told before the end of a run may arrive after its final report.
 func (m *member) storeReport(r *nodev1.Report) {
 	if isStale(m.latestReport(), r) {
 		return
@@ -75,8 +75,8 @@ func isStale(there, r *nodev1.Report) bool {
 		there.GetStartedAtUs() == r.GetStartedAtUs()
 }
 
-// commandOrder counts the commands of this process to any node: a node holds them to this order. It is one for all partitions,
-// since a term is the process's.
+// commandOrder counts the commands of this process to any node: a node holds them to this order. It is one for all
+// partitions, since a term is the process's.
 var commandOrder atomic.Uint64
 
 // command gives the node one command.
@@ -104,8 +104,8 @@ const (
 )
 
 // retry repeats a call whose connection broke. Nobody knows whether such a command arrived, and a node obeys one twice
-// as it does once. A node whose process has ended is not called again for longer than retryTimeout; who knows of its end
-// ends ctx.
+// as it does once. A node whose process has ended is not called again for longer than retryTimeout; who knows of its
+// end ends ctx.
 func (m *member) retry(ctx context.Context, call func() error) error {
 	for begun := time.Now(); ; {
 		err := call()
@@ -137,7 +137,8 @@ func commandName(c nodev1.Command) string {
 	return strings.ToLower(strings.TrimPrefix(c.String(), "COMMAND_"))
 }
 
-// releaseNodes tells the nodes that nobody asks them for anything of this run any more: those that were told to end may.
+// releaseNodes tells the nodes that nobody asks them for anything of this run any more: those that were told to end
+// may.
 func (r *Run) releaseNodes() {
 	ctx, cancel := context.WithTimeout(context.Background(), r.opts.timeoutFor(collectTimeout))
 	defer cancel()

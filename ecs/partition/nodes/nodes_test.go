@@ -21,8 +21,8 @@ func TestCommandsAreNamedAsTyped(t *testing.T) {
 	}
 }
 
-// TestFinalReportIsKept holds that what a node told before the end of a run does not take the place of its final report,
-// whichever way it came: the accounts are made of the final ones.
+// TestFinalReportIsKept holds that what a node told before the end of a run does not take the place of its final
+// report, whichever way it came: the accounts are made of the final ones.
 func TestFinalReportIsKept(t *testing.T) {
 	report := func(run uint32, began int64, final bool, retained uint64) *nodev1.Report {
 		return &nodev1.Report{

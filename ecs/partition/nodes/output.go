@@ -79,22 +79,26 @@ func (r *Report) fillOutput(cfg *config.Config, rec *recorded) {
 	r.Output, r.OutputEvents, r.Recorded = cfg.Output, o.Events+events, o
 }
 
-// Incomplete says that not all of the files could be read. What is in the single file is known, and its segments are gone.
+// Incomplete says that not all of the files could be read. What is in the single file is known, and its segments are
+// gone.
 func (o *Output) Incomplete() bool {
 	return o != nil && o.Merged == nil && !o.merging && len(o.Problems) > 0
 }
 
-// CloseWithoutNodes reads the output once more where not all of it could be read, when all nodes have ended and this process
-// can read what they wrote: one that stood still had its files open before.
+// CloseWithoutNodes reads the output once more where not all of it could be read, when all nodes have ended and this
+// process can read what they wrote: one that stood still had its files open before.
 func (r *Run) CloseWithoutNodes(out *Report) {
 	r.Crew.faults.updateCore((*fault.Core).IgnoreFaults)
 	out.Unmerged = false
-	r.closeReport(out, r.closeOutput(out, func(ctx context.Context) []outputAnswer { return r.locateOutput(ctx, "", localReader{}) }))
+	r.closeReport(out, r.closeOutput(out, func(ctx context.Context) []outputAnswer {
+		return r.locateOutput(ctx, "",
+			localReader{})
+	}))
 }
 
-// reconcileFigures corrects figures of a scheduler that was lost by what is in the files: meps with so many events, of which the
-// last is before end. What it had under way then was abandoned. One that is there counts each event once, those that
-// were written and not told too.
+// reconcileFigures corrects figures of a scheduler that was lost by what is in the files: meps with so many events, of
+// which the last is before end. What it had under way then was abandoned. One that is there counts each event once,
+// those that were written and not told too.
 func (r *Report) reconcileFigures(meps, events, end uint64) {
 	if r.EventsBuilt < events {
 		r.MEPsBuilt, r.EventsBuilt = meps, events
@@ -163,7 +167,8 @@ const (
 	partialCheckName = "events built, and of them in the output"
 )
 
-// handedOutNote says what is left out of the accounts where the files have some of the MEPs and other programs the rest.
+// handedOutNote says what is left out of the accounts where the files have some of the MEPs and other programs the
+// rest.
 const handedOutNote = "events in the output: what units had handed to other programs that did not end in " +
 	"good order is not known"
 

@@ -34,8 +34,8 @@ func outcomeCount(c *tagnet.Counters) uint64 {
 	return c.GetBuilt() + c.GetIncomplete() + c.GetDiscarded() + c.GetRejected() + c.GetAbandoned()
 }
 
-// ProgressCount counts whatever moves while the run comes to its end: outcomes of MEPs, bytes placed, bytes in outputs, nodes
-// that are done. A stop waits for as long as it changes.
+// ProgressCount counts whatever moves while the run comes to its end: outcomes of MEPs, bytes placed, bytes in outputs,
+// nodes that are done. A stop waits for as long as it changes.
 func (r *Run) ProgressCount() uint64 {
 	stats := r.LastStats()
 	n := outcomeCount(stats.GetCounters())
@@ -100,8 +100,8 @@ func busyBuilders(reg *tagnet.Registers) (names []string) {
 	return names
 }
 
-// stallTimeout is how long the end of a run may go without any progress, see Run.ProgressCount, before it is a fault that
-// names what it waits for. How long it takes while it moves, nobody bounds: an output may be large, its disk slow,
+// stallTimeout is how long the end of a run may go without any progress, see Run.ProgressCount, before it is a fault
+// that names what it waits for. How long it takes while it moves, nobody bounds: an output may be large, its disk slow,
 // its nodes more than the machine has processors. A MEP has its outcome in less than a second elsewhere, and a disk
 // that confirms what was written last takes some.
 const stallTimeout = 30 * time.Second
@@ -123,7 +123,8 @@ func (r *Run) stallFault(ctx context.Context) *fault.Error {
 		fmt.Sprintf("told to stop, and %v: the run waits for %s", still, r.WaitsFor()))}
 }
 
-// forcedStopFault is the fault of a node that stopped by force, since nothing had moved there for too long; nil if none did.
+// forcedStopFault is the fault of a node that stopped by force, since nothing had moved there for too long; nil if none
+// did.
 func (r *Run) forcedStopFault() *fault.Error {
 	for _, n := range r.nodes {
 		rep := n.latestReport()

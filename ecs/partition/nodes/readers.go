@@ -104,7 +104,8 @@ func (r *Run) locateOutput(ctx context.Context, name string, by reader) (list []
 	return list
 }
 
-// newMemberOf is a node that was lost in the run, where it is now: it may have been started anew, and has its disk still.
+// newMemberOf is a node that was lost in the run, where it is now: it may have been started anew, and has its disk
+// still.
 func (r *Run) newMemberOf(n *member) *member {
 	if r.opts.AddressOf == nil {
 		return n

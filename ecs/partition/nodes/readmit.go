@@ -159,8 +159,8 @@ func (r *Run) relink(ctx context.Context, n *member) error {
 	}), func(m *member) error { return m.awaitLink(ctx, n.name) })...)
 }
 
-// awaitLink waits until a node has told that its link to another is there again. What it told before, and what comes late,
-// would make that lost once more; so it is asked, and the reports that it gives unasked have to come after.
+// awaitLink waits until a node has told that its link to another is there again. What it told before, and what comes
+// late, would make that lost once more; so it is asked, and the reports that it gives unasked have to come after.
 func (m *member) awaitLink(ctx context.Context, other string) error {
 	tick := time.NewTicker(linkPollInterval)
 	defer tick.Stop()

@@ -74,7 +74,8 @@ func TestNobodyComesBack(t *testing.T) {
 			{Node: "b1", Builder: true}}, "", loss, loss)
 		c.BeginRun()
 		for _, name := range []string{"r1", "b1"} {
-			c.Observe(fault.Observation{Kind: fault.Ended, Fault: fault.SeenByControl(name, fault.SubsystemProcess, "its process was killed")})
+			c.Observe(fault.Observation{Kind: fault.Ended, Fault: fault.SeenByControl(name, fault.SubsystemProcess,
+				"its process was killed")})
 		}
 	})
 	for node, want := range map[string]string{

@@ -45,13 +45,14 @@ type directory struct {
 	set      *recording.Set
 }
 
-// closeTimeout bounds how long a node may take to close its files when the run is over: what is dirty must reach the disk,
-// and a disk may be slow. Those that are late are recovered later, and named.
+// closeTimeout bounds how long a node may take to close its files when the run is over: what is dirty must reach the
+// disk, and a disk may be slow. Those that are late are recovered later, and named.
 const closeTimeout = 5 * time.Minute
 
 // readBack reads what the nodes have recorded: the accounts close with what is there, not with what was meant to be
 // there.
-func (r *Run) readBack(ctx context.Context, locate func(context.Context) []outputAnswer, wanted []wantedOutput) *recorded {
+func (r *Run) readBack(ctx context.Context, locate func(context.Context) []outputAnswer,
+	wanted []wantedOutput) *recorded {
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
 	answers, files := locate(ctx), r.cfg.FileOutputs()
@@ -67,7 +68,8 @@ func (r *Run) readBack(ctx context.Context, locate func(context.Context) []outpu
 }
 
 // readOutput reads one output.
-func (r *Run) readOutput(ctx context.Context, cfg config.Config, answers []outputAnswer, wanted []wantedOutput) *recorded {
+func (r *Run) readOutput(ctx context.Context, cfg config.Config, answers []outputAnswer,
+	wanted []wantedOutput) *recorded {
 	out := &recorded{
 		cfg:           cfg,
 		set:           r.newSet(),
@@ -224,8 +226,8 @@ func (r *Run) wantedOutputs() []wantedOutput {
 	return wantedOutputsOf(&r.cfg, r.Names(), built)
 }
 
-// noteUnread notes the builder units of which nobody can say now what they have recorded, and names those that have told of
-// MEPs. One that has told of none and says that there is no output of it misses nothing.
+// noteUnread notes the builder units of which nobody can say now what they have recorded, and names those that have
+// told of MEPs. One that has told of none and says that there is no output of it misses nothing.
 func (o *recorded) noteUnread(wanted []wantedOutput, dir string) {
 	for _, w := range wanted {
 		if o.foundBUs[w.bu] || w.built == 0 && o.silentReasons[w.node] == "" {
@@ -262,8 +264,9 @@ func (r *Run) writeVerdicts(ctx context.Context, out *recorded, report *Report) 
 	report.Recorded.Unread = out.unread
 }
 
-// noteVerdictMissing notes that the manifest of a directory did not take the verdict: the directory is read and concluded again
-// when its builder units are there. Where none of them could even record that it writes there, it is that of its nodes.
+// noteVerdictMissing notes that the manifest of a directory did not take the verdict: the directory is read and
+// concluded again when its builder units are there. Where none of them could even record that it writes there, it is
+// that of its nodes.
 func (o *recorded) noteVerdictMissing(d *directory) {
 	var names []string
 	for _, b := range d.builders {

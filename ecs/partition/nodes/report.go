@@ -181,7 +181,8 @@ func (r *Run) makeReport(cause *fault.Error) *Report {
 	if cause != nil {
 		out.Cause = &cause.Fault
 	} else if lost && !r.endUnknown {
-		f := fault.SeenByControl(cmp.Or(r.tagnetName, Name), fault.SubsystemScheduler, "it was lost before it had told its last figures")
+		f := fault.SeenByControl(cmp.Or(r.tagnetName, Name), fault.SubsystemScheduler,
+			"it was lost before it had told its last figures")
 		out.Cause = &f
 	}
 	if !r.gaveUp || c.WritesFiles() {
@@ -280,8 +281,8 @@ func (r *Report) fillRates() {
 	}
 }
 
-// closeReport closes the accounts with what was read back, writes the end of the run into its manifests, and makes the single
-// file.
+// closeReport closes the accounts with what was read back, writes the end of the run into its manifests, and makes the
+// single file.
 func (r *Run) closeReport(out *Report, rec *recorded) {
 	out.closeAccounts()
 	if rec != nil {

@@ -137,12 +137,13 @@ func (r *Run) Begin(ctx context.Context) error {
 	return nil
 }
 
-// goneBeforeStart is the fault that a node was gone before it was told of the run, which does not bear that: nothing would be
-// built.
+// goneBeforeStart is the fault that a node was gone before it was told of the run, which does not bear that: nothing
+// would be built.
 func (r *Run) goneBeforeStart() error {
 	for _, n := range r.nodes {
 		if r.unavailable(n) && !r.isOut(n) {
-			x := fault.SeenByControl(n.name, fault.SubsystemProcess, "its process has ended, or was started anew, since it was configured")
+			x := fault.SeenByControl(n.name, fault.SubsystemProcess,
+				"its process has ended, or was started anew, since it was configured")
 			x.Advice = "Begin again when it is there: a start configures by itself."
 			return &fault.Error{Fault: x}
 		}

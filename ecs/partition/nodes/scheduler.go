@@ -52,8 +52,9 @@ func (r *Run) attachScheduler(n *member) {
 			if r.ending.Load() && accountsFinal(r.LastStats()) {
 				return // it has told all that it had to
 			}
-			r.faults.observe(fault.Observation{Kind: fault.Disconnected, Fault: fault.SeenByControl(n.name, fault.SubsystemScheduler,
-				"the scheduler that lived on it is gone: "+err.Error())})
+			r.faults.observe(fault.Observation{Kind: fault.Disconnected,
+				Fault: fault.SeenByControl(n.name, fault.SubsystemScheduler,
+					"the scheduler that lived on it is gone: "+err.Error())})
 		},
 	})
 	r.mu.Lock()
@@ -173,8 +174,8 @@ func (r *Run) EndedAt() time.Time {
 	return time.UnixMicro(last)
 }
 
-// RunningAndMissing says on how many nodes the run goes on, of those that have told anything since they were rejoined, and
-// names who cannot tell any more how it ended: nodes without a report of it, and the scheduler. Nodes that are lost
+// RunningAndMissing says on how many nodes the run goes on, of those that have told anything since they were rejoined,
+// and names who cannot tell any more how it ended: nodes without a report of it, and the scheduler. Nodes that are lost
 // to it are not asked.
 func (r *Run) RunningAndMissing() (running int, missing []string) {
 	for _, n := range r.nodes {
@@ -227,7 +228,8 @@ func (c *Crew) Facts() []config.NodeFacts {
 }
 
 // RequestFacts asks members of the cluster what they have. Those that do not answer before ctx ends are left out.
-func RequestFacts(ctx context.Context, id *certs.Identity, term tagnet.Term, members []cluster.Member) []config.NodeFacts {
+func RequestFacts(ctx context.Context, id *certs.Identity, term tagnet.Term,
+	members []cluster.Member) []config.NodeFacts {
 	c := NewCrew(Options{Identity: id, Term: term}, config.Config{})
 	defer c.Release()
 	for _, m := range members {

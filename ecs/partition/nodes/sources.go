@@ -111,9 +111,9 @@ func (r *Run) silentSources() (names []string) {
 	return names
 }
 
-// inputFailure tells whether live sources have let the run down: it has ended for that, or all of them have, and nothing
-// more could come. What was cut before is built, so nothing is given up. broken is why one cannot go on that the run
-// bore.
+// inputFailure tells whether live sources have let the run down: it has ended for that, or all of them have, and
+// nothing more could come. What was cut before is built, so nothing is given up. broken is why one cannot go on that
+// the run bore.
 func (r *Run) inputFailure() (down *fault.Error, broken string) {
 	var first *fault.Fault
 	var gone uint64
@@ -148,8 +148,8 @@ func (r *Run) inputFailure() (down *fault.Error, broken string) {
 	return nil, first.What
 }
 
-// liveDuration is how long a run with live sources was on, in s: from its start until somebody ended it, or to its last MEP,
-// if that was later or nobody did. Without either it is on until now.
+// liveDuration is how long a run with live sources was on, in s: from its start until somebody ended it, or to its last
+// MEP, if that was later or nobody did. Without either it is on until now.
 func (r *Run) liveDuration(last, now time.Time) float64 {
 	if r.startedAt.IsZero() {
 		return 0
@@ -164,9 +164,9 @@ func (r *Run) liveDuration(last, now time.Time) float64 {
 	return end.Sub(r.startedAt).Seconds()
 }
 
-// rateDuration is the time in s that the rates of a report are over: from the first token to the last MEP, or longer. Who ends
-// a run after a time means that time, though the last MEP was earlier; a rate that was asked for stands for the time
-// that the events take at that rate, though a MEP of many was made at once.
+// rateDuration is the time in s that the rates of a report are over: from the first token to the last MEP, or longer.
+// Who ends a run after a time means that time, though the last MEP was earlier; a rate that was asked for stands for
+// the time that the events take at that rate, though a MEP of many was made at once.
 func (r *Run) rateDuration(out *Report) float64 {
 	d := out.DurationS
 	if !r.startedAt.IsZero() && r.drainedAt.After(r.startedAt) {

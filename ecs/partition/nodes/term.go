@@ -25,8 +25,8 @@ func NewTerm(number uint64) tagnet.Term {
 
 func termMessage(t tagnet.Term) *nodev1.Term { return &nodev1.Term{Number: t.Number, Holder: t.Holder} }
 
-// fencedObservation says of a node's word that another control has taken over. It is this control that is at fault: what it
-// has begun goes on without it.
+// fencedObservation says of a node's word that another control has taken over. It is this control that is at fault:
+// what it has begun goes on without it.
 func fencedObservation(node string, f *tagnet.FencedError) fault.Observation {
 	return fault.Observation{Kind: fault.SelfReported, Fault: fault.Fault{
 		Component: Name,

@@ -22,8 +22,8 @@ type scripted struct {
 	blame string // the component it says is at fault; empty: it carries the command out
 }
 
-func (s scripted) Command(ctx context.Context, _ *nodev1.CommandRequest, _ ...grpc.CallOption) (*nodev1.CommandResponse,
-	error) {
+func (s scripted) Command(ctx context.Context, _ *nodev1.CommandRequest,
+	_ ...grpc.CallOption) (*nodev1.CommandResponse, error) {
 	if s.after < 0 {
 		<-ctx.Done() // bounded by who calls
 		return nil, status.FromContextError(ctx.Err()).Err()
@@ -45,7 +45,8 @@ func TestTogetherWhenStruck(t *testing.T) {
 		r := &Crew{faults: newFaults(false)}
 		r.nodes = []*member{{name: "n0", client: scripted{after: time.Second, blame: "n0"}},
 			{name: "n1", client: scripted{after: -1}}}
-		r.faults.observe(fault.Observation{Kind: fault.Disconnected, Fault: fault.Fault{Component: "n0", What: "its stream ended"}})
+		r.faults.observe(fault.Observation{Kind: fault.Disconnected,
+			Fault: fault.Fault{Component: "n0", What: "its stream ended"}})
 		err := r.commandTogether(t.Context(), &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_START})
 		if got := r.FaultOf(err, "").Error(); got != "n0: no memory" {
 			t.Errorf("the cause is %q", got)

@@ -8,8 +8,8 @@ import (
 	"ringlet/ecs/partition/fault"
 )
 
-// noteUnreported notes the nodes that were lost after they had stopped and before they told what they had counted in the end:
-// what they told before is out of date. Where the policies do not bear that it is the cause of the verdict.
+// noteUnreported notes the nodes that were lost after they had stopped and before they told what they had counted in
+// the end: what they told before is out of date. Where the policies do not bear that it is the cause of the verdict.
 func (r *Run) noteUnreported(out *Report) {
 	if r.gaveUp || r.endUnknown || r.startedAt.IsZero() {
 		return
@@ -42,8 +42,9 @@ func (r *Run) toleratesUnreported(names []string) bool {
 	readout, builder := r.cfg.OnLossInRun()
 	readouts, builders := 0, 0
 	for _, n := range r.nodes {
-		if slices.Contains(names, n.name) && !n.firstEntry.GetReadout() && !n.firstEntry.GetBuilder() || n.name == r.cfg.DecisionNode &&
-			slices.Contains(names, n.name) {
+		if slices.Contains(names, n.name) && !n.firstEntry.GetReadout() && !n.firstEntry.GetBuilder() ||
+			n.name == r.cfg.DecisionNode &&
+				slices.Contains(names, n.name) {
 			return false
 		}
 		if r.isOut(n) || slices.Contains(names, n.name) {

@@ -130,7 +130,8 @@ func TestVerdict(t *testing.T) {
 			"INCOMPLETE", ExitFailed, "5 messages were refused",
 		},
 		"generated, none built": {func(r *Report) { r.EventsBuilt = 0 }, "GOOD", ExitGood, ""},
-		"a source broke":        {func(r *Report) { r.BrokenSource = "tcp:h:1: gone" }, "DEGRADED", ExitGood, "tcp:h:1: gone"},
+		"a source broke": {func(r *Report) { r.BrokenSource = "tcp:h:1: gone" }, "DEGRADED", ExitGood,
+			"tcp:h:1: gone"},
 		"a unit by a policy": {func(r *Report) {
 			r.Degraded, r.FirstLoss, r.InactiveBuilders = true, &fault.Fault{Component: "n2"}, []string{"n2"}
 		}, "DEGRADED", ExitGood, "1 unit of n2 lost (builder-loss)"},
@@ -142,7 +143,8 @@ func TestVerdict(t *testing.T) {
 			r.Degraded = true
 			r.Lacking = []recording.UnitOutages{{Node: "n0", FirstSource: 2, LastSource: 3, Events: 100}}
 		}, "DEGRADED", ExitGood, "200 fragments of sources 2 to 3 of n0 missing (readout-loss)"},
-		"a node without its last report, by a policy": {func(r *Report) { r.Unreported = []string{"n1"} }, "DEGRADED", ExitGood,
+		"a node without its last report, by a policy": {func(r *Report) { r.Unreported = []string{"n1"} }, "DEGRADED",
+			ExitGood,
 			"1 unit of n1 lost before its last report"},
 		"a node without its last report": {func(r *Report) {
 			r.Unreported, r.Cause = []string{"n1"}, &fault.Fault{Component: "n1", What: "lost"}
@@ -184,7 +186,8 @@ func TestVerdict(t *testing.T) {
 			func(r *Report) { r.EndCause, r.BadInput = endBadInput, "record 3" },
 			"INCOMPLETE", ExitBadInput, "record 3",
 		},
-		"bad input, unbalanced": {func(r *Report) { r.EndCause, r.AccountingOK = endBadInput, false }, "INCOMPLETE", ExitFailed,
+		"bad input, unbalanced": {func(r *Report) { r.EndCause, r.AccountingOK = endBadInput, false }, "INCOMPLETE",
+			ExitFailed,
 			""},
 		"bad input, and abandoned": {
 			func(r *Report) { r.EndCause, r.EventsAbandoned = endBadInput, 1 },
@@ -198,8 +201,10 @@ func TestVerdict(t *testing.T) {
 		r := &Report{Started: "2026-11-28T00:00:00Z", EventsBuilt: 10, AccountingOK: true, EndCause: EndStopped}
 		c.what(r)
 		r.setVerdict()
-		if r.VerdictName != c.word || r.ExitStatus() != c.exit || !strings.Contains(r.VerdictReason, c.says) || c.says == "" && r.VerdictReason != "" {
-			t.Errorf("%s: %s, exit %d, %q; not %s, %d, %q", name, r.VerdictName, r.ExitStatus(), r.VerdictReason, c.word, c.exit, c.says)
+		if r.VerdictName != c.word || r.ExitStatus() != c.exit || !strings.Contains(r.VerdictReason, c.says) ||
+			c.says == "" && r.VerdictReason != "" {
+			t.Errorf("%s: %s, exit %d, %q; not %s, %d, %q", name, r.VerdictName, r.ExitStatus(), r.VerdictReason, c.word, c.exit,
+				c.says)
 		}
 	}
 }

@@ -45,7 +45,8 @@ func (o *Options) dialOptions() []grpc.DialOption {
 	pause := backoff.DefaultConfig
 	pause.BaseDelay, pause.MaxDelay = rewatchInterval, maxConnectBackoff
 	return []grpc.DialOption{
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveInterval, Timeout: o.timeoutFor(keepaliveTimeout)}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveInterval,
+			Timeout: o.timeoutFor(keepaliveTimeout)}),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: pause, MinConnectTimeout: o.timeoutFor(connectTimeout)}),
 	}
 }
@@ -135,8 +136,8 @@ func untrusted(err error) *certs.RefusedError {
 // isRefused says that nobody listens where a node did.
 func isRefused(err error) bool { return strings.Contains(err.Error(), syscall.ECONNREFUSED.Error()) }
 
-// followUntilGone follows a node until ctx ends or the node is gone, and returns why: never nil. It is gone when it was silent
-// for so long, or when its process is known to have ended.
+// followUntilGone follows a node until ctx ends or the node is gone, and returns why: never nil. It is gone when it was
+// silent for so long, or when its process is known to have ended.
 func (c *Crew) followUntilGone(ctx context.Context, n *member, timeout time.Duration) error {
 	var cut time.Time // since when it is silent while this process is awake; zero while it is heard
 	for {

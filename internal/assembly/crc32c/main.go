@@ -75,7 +75,8 @@ func load(p Register) (acc [4]VecVirtual) {
 	return acc
 }
 
-// foldInto multiplies each lane by the power of x over which it is moved, and adds what is there, if there is something.
+// foldInto multiplies each lane by the power of x over which it is moved, and adds what is there, if there is
+// something.
 func foldInto(acc, k VecVirtual, there Op) {
 	low := ZMM()
 	VPCLMULQDQ(Imm(0x00), k, acc, low)
@@ -129,8 +130,8 @@ func constants(name string, over ...int) Mem {
 }
 
 // power is x^n modulo the polynomial of CRC-32C, its bits reversed as the bits of the data are. A product of two
-// reversed numbers of 64 bits, of which the second has its highest power in bit 31, stands one bit and 32 places off in a
-// lane, which is why those who call ask for 33 powers less than the distance, and for 64 more for the earlier half.
+// reversed numbers of 64 bits, of which the second has its highest power in bit 31, stands one bit and 32 places off in
+// a lane, which is why those who call ask for 33 powers less than the distance, and for 64 more for the earlier half.
 func power(n int) uint64 {
 	const polynomial = 0x1edc6f41
 	r := uint32(1)

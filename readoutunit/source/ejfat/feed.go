@@ -372,13 +372,13 @@ func (f *feed) publishStats() {
 // Done implements live.Feed.
 func (f *feed) Done(n int) { f.core.release(n) }
 
-// Resume implements live.Feed: a sender hears nothing.
+// SetResume implements live.Feed: a sender hears nothing.
 func (f *feed) SetResume(uint64) {}
 
-// GaveUp implements live.Feed: a sender hears nothing.
+// ReportGivenUp implements live.Feed: a sender hears nothing.
 func (f *feed) ReportGivenUp(uint64, uint64, live.Fault) {}
 
-// Safe implements live.Feed. Nobody waits for it: UDP has no acknowledgement.
+// SetSafe implements live.Feed. Nobody waits for it: UDP has no acknowledgement.
 func (f *feed) SetSafe(uint64) {}
 
 // Stats implements live.Feed.

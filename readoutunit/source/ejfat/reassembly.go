@@ -97,8 +97,9 @@ func (r *reassembly) storeSegment(s ejfat.Segment, now time.Time) verdict {
 	return v
 }
 
-// startPartial makes a part for the fragment of a segment; nil says that there is no room. The oldest part makes room for the
-// newest, whole fragments do not: whoever took them is late, and what comes is lost as it would be in the socket.
+// startPartial makes a part for the fragment of a segment; nil says that there is no room. The oldest part makes room
+// for the newest, whole fragments do not: whoever took them is late, and what comes is lost as it would be in the
+// socket.
 func (r *reassembly) startPartial(s ejfat.Segment, now time.Time) *partial {
 	if len(r.pending) == maxPartials {
 		r.giveUp(r.pending[0])

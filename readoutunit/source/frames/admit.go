@@ -103,8 +103,8 @@ const (
 	endRun                 // the run is over
 )
 
-// judgeFrame says what becomes of a frame of a front-end that was asked to resume at from. What stands below is there; so is
-// what waiting has, which a front-end that resumes may send again. What follows is handed out in
+// judgeFrame says what becomes of a frame of a front-end that was asked to resume at from. What stands below is there;
+// so is what waiting has, which a front-end that resumes may send again. What follows is handed out in
 // the order in which it comes, even where its number runs backwards: the core of package live judges numbers. So does
 // it with numbers above the end: that one of them was wrong is no reason to refuse the end.
 func (s *runState) judgeFrame(f *frame, from uint64, waiting map[uint64]struct{}) (verdict, error) {

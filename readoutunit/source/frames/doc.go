@@ -14,6 +14,6 @@
 // The caller opens a feed, and then does what live.Feed says. Close must be called; it ends the program of exec:.
 //
 // It does not promise who a front-end is, but where an input over TCP has a secret: secret.go has both ends prove that
-// they have it. Else whoever reaches the address may send; those who say nothing make room (connlimit.Gate). One front-end
-// is attached at a time.
+// they have it. Else whoever reaches the address may send; those who say nothing make room (connlimit.Gate). One
+// front-end is attached at a time.
 package frames

@@ -159,7 +159,8 @@ func oldRinglet(t *testing.T) string {
 				return
 			}
 			_, _ = c.Read(make([]byte, helloSize))
-			_, _ = c.Write(appendAnswer(nil, version1, answer{Code: badVersion, Sentence: "it speaks version 2, and I version 1"}))
+			_, _ = c.Write(appendAnswer(nil, version1, answer{Code: badVersion,
+				Sentence: "it speaks version 2, and I version 1"}))
 			_ = c.Close()
 		}
 	}()

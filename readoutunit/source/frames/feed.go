@@ -106,14 +106,14 @@ func (e *closedError) Error() string { return "input " + e.name + " is closed" }
 // Done implements live.Feed.
 func (f *feed) Done(n int) { f.store.freeFragments(n) }
 
-// Resume implements live.Feed.
+// SetResume implements live.Feed.
 func (f *feed) SetResume(event uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.state.acceptedBelow = event
 }
 
-// GaveUp implements live.Feed. The front-end is told before it is told what is safe.
+// ReportGivenUp implements live.Feed. The front-end is told before it is told what is safe.
 func (f *feed) ReportGivenUp(from, to uint64, why live.Fault) {
 	x := givenUpRange{
 		from:   from,
@@ -146,7 +146,7 @@ func (f *feed) warnOldVersion() {
 	}
 }
 
-// Safe implements live.Feed.
+// SetSafe implements live.Feed.
 func (f *feed) SetSafe(event uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

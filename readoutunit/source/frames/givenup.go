@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// maxGivenUpRanges is how many ranges of what was given up are remembered, each for its own. What does not fit is told as part
-// of a wider one.
+// maxGivenUpRanges is how many ranges of what was given up are remembered, each for its own. What does not fit is told
+// as part of a wider one.
 const maxGivenUpRanges = 256
 
 // givenUpRange is a range of events of which fragments were given up.
@@ -16,8 +16,8 @@ type givenUpRange struct {
 	reason   uint32 // a reason of the format
 }
 
-// givenUpRanges are ranges in the order of their first events. The zero value has none. Their number is bounded, and the sum
-// of their fragments is exact.
+// givenUpRanges are ranges in the order of their first events. The zero value has none. Their number is bounded, and
+// the sum of their fragments is exact.
 type givenUpRanges []givenUpRange
 
 // add notes more of them. What touches a range of the same reason becomes part of it.

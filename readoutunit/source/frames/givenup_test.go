@@ -95,8 +95,8 @@ func (p *peer) readUntilAck(a uint64) (out []answer) {
 	}
 }
 
-// TestGivenUpIsReported: a front-end hears what was given up before it hears that it has its outcome, and again after each
-// break, since nobody knows what it has read.
+// TestGivenUpIsReported: a front-end hears what was given up before it hears that it has its outcome, and again after
+// each break, since nobody knows what it has read.
 func TestGivenUpIsReported(t *testing.T) {
 	f := openTCP(t)
 	p, _ := connect(t, f, plain)

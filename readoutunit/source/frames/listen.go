@@ -156,7 +156,8 @@ func (f *feed) accept(lis net.Listener) {
 // rejectConn closes a connection that there is no room for.
 func (f *feed) rejectConn(c net.Conn, where string) {
 	f.countRefusal(where, "others came, and it had not said hello")
-	f.logThrottled(&f.crowdLog, slog.LevelWarn, "a connection is closed, since too many are open", "at", where, "most", maxConns,
+	f.logThrottled(&f.crowdLog, slog.LevelWarn, "a connection is closed, since too many are open", "at", where, "most",
+		maxConns,
 		"most of one host", maxPerHost)
 	_ = c.Close()
 }

@@ -30,8 +30,8 @@ func challenge(nonce, proof []byte) answer {
 	}
 }
 
-// verifyProof asks the front-end that has said hello for a proof, if the input has a secret. The refusal is nil where it
-// is proven.
+// verifyProof asks the front-end that has said hello for a proof, if the input has a secret. The refusal is nil where
+// it is proven.
 func (s *session) verifyProof(h hello) *answer {
 	key := s.feed.secret
 	if key == nil || h.Version != currentVersion && h.Version != version1 { // which is refused for that

@@ -42,9 +42,10 @@ type session struct {
 
 	place *connlimit.Place // nil: a program, which has no need of one
 
-	helloBytes   []byte   // its hello
-	version      uint8    // of the format that the front-end speaks; immutable once it is attached
-	state        runState // the end of the run is this session's while it is attached, and is told to the feed after each read
+	helloBytes []byte // its hello
+	version    uint8  // of the format that the front-end speaks; immutable once it is attached
+	// the end of the run is this session's while it is attached, and is told to the feed after each read
+	state        runState
 	resumeFrom   uint64
 	storedEvents map[uint64]struct{} // events at from and above that were there when the front-end attached
 	bankType     event.BankType
@@ -267,8 +268,8 @@ func (s *session) refuse(a answer) {
 	}
 }
 
-// closeGracefully waits until the front-end has read the last answer and closes, for a while: a connection that is closed with
-// bytes unread resets, and takes the answer along.
+// closeGracefully waits until the front-end has read the last answer and closes, for a while: a connection that is
+// closed with bytes unread resets, and takes the answer along.
 func (s *session) closeGracefully() {
 	_ = s.conn.SetReadDeadline(time.Now().Add(lingerTimeout))
 	if err := s.conn.CloseWrite(); err == nil {
@@ -413,7 +414,8 @@ func (s *session) queueFrames() (short bool, err error) {
 	return false, err
 }
 
-// noteBelowResume notes that an event came below the one that the front-end was asked for: it numbers anew, and must hear of it.
+// noteBelowResume notes that an event came below the one that the front-end was asked for: it numbers anew, and must
+// hear of it.
 func (s *session) noteBelowResume(fr *frame) {
 	if fr.Event >= s.resumeFrom {
 		return
@@ -453,7 +455,8 @@ func (s *session) publishFrames(fragments, bytes, repeated uint64) {
 	}
 	s.belowRanges, s.belowResume = s.belowRanges[:0], 0
 	if news && s.state.end < acceptedBelow {
-		f.logEvent(slog.LevelWarn, "the run is declared over below events that came", "frontend", s.frontend, "end", s.state.end,
+		f.logEvent(slog.LevelWarn, "the run is declared over below events that came", "frontend", s.frontend, "end",
+			s.state.end,
 			"came", acceptedBelow)
 	}
 	if s.state.ended {

@@ -10,10 +10,10 @@ import (
 //
 //  1. reader (one goroutine, of the session that is attached): readSpace gives a piece of the ring of memory, the
 //     connection is read into it, and commitRead tells how much came.
-//  2. reader: window gives what was received and not parsed; enqueue queues a fragment that lies there, skip passes over
-//     what is not handed out. Nothing is copied, but for the frame that the ring's end cuts in two.
-//  3. consumer (the goroutine that calls Next): handOut hands out queued fragments, and freeFragments lets the reader have their
-//     memory again.
+//  2. reader: window gives what was received and not parsed; enqueue queues a fragment that lies there, skip passes
+//     over what is not handed out. Nothing is copied, but for the frame that the ring's end cuts in two.
+//  3. consumer (the goroutine that calls Next): handOut hands out queued fragments, and freeFragments lets the reader
+//     have their memory again.
 //
 // Memory between tail and begin belongs to the consumer, from begin to end to the reader, and the rest is free. Both
 // sides allocate nothing.
@@ -76,8 +76,8 @@ func (s *store) window() []byte {
 	return s.mem[at : at+s.end-s.begin]
 }
 
-// readSpace is memory to read into, so that at least need bytes from the window's beginning on can be there: empty if the
-// consumer must free some first. It may move the window.
+// readSpace is memory to read into, so that at least need bytes from the window's beginning on can be there: empty if
+// the consumer must free some first. It may move the window.
 func (s *store) readSpace(need int) []byte {
 	s.mu.Lock()
 	if s.first == s.last && s.batch == 0 {
@@ -115,8 +115,8 @@ func (s *store) freeEntries() int {
 	return len(s.ring) - int(s.last-s.first) - s.batch
 }
 
-// enqueue queues a fragment of which n bytes of the window are the frame. There must be room. The consumer sees it after
-// publish.
+// enqueue queues a fragment of which n bytes of the window are the frame. There must be room. The consumer sees it
+// after publish.
 func (s *store) enqueue(f live.Fragment, n int) {
 	s.begin += uint64(n)
 	s.ring[(s.last+uint64(s.batch))%uint64(len(s.ring))] = queued{f, s.begin}

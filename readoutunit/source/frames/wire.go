@@ -221,7 +221,8 @@ func (h *hello) options(b []byte) error {
 		switch {
 		case kind == optionName || kind == optionSource:
 			if n == 0 || n > maxName || !utf8.Valid(what) {
-				return formatErrorf("option %d of a hello, a name, has %d bytes: it must be UTF-8 of 1 to %d bytes", kind, n, maxName)
+				return formatErrorf("option %d of a hello, a name, has %d bytes: it must be UTF-8 of 1 to %d bytes", kind, n,
+					maxName)
 			}
 			if kind == optionName {
 				h.Name = string(what)

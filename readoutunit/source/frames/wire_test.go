@@ -166,8 +166,9 @@ func TestAnswersGolden(t *testing.T) {
 		version uint8
 		say     []answer
 	}{
-		"answers":  {version1, []answer{yes, {Code: acknowledged, A: 10}, no}},
-		"answers2": {currentVersion, []answer{yes, late.answer(), {Code: acknowledged, A: 10}, {Code: endReceived, A: 10}, no}},
+		"answers": {version1, []answer{yes, {Code: acknowledged, A: 10}, no}},
+		"answers2": {currentVersion, []answer{yes, late.answer(), {Code: acknowledged, A: 10}, {Code: endReceived, A: 10},
+			no}},
 	} {
 		var got []byte
 		for _, a := range c.say {
@@ -189,11 +190,13 @@ func TestAnswersGolden(t *testing.T) {
 // TestBrokenFrames: each way to break a frame has its sentence, and is found as early as it can be.
 func TestBrokenFrames(t *testing.T) {
 	stamped := appendFrame(nil, goldenFrames2[2])
-	if err := parseFrame(new(frame), stamped, flagsVersion1); err == nil || !strings.Contains(err.Error(), "unknown flags") {
+	if err := parseFrame(new(frame), stamped, flagsVersion1); err == nil ||
+		!strings.Contains(err.Error(), "unknown flags") {
 		t.Errorf("a time stamp on a connection of the first version: %v", err)
 	}
 	for n := range stamped {
-		if err := parseFrame(new(frame), stamped[:n], flagsKnown); !errors.Is(err, errShort) || frameBytesNeeded(stamped[:n]) <= n {
+		if err := parseFrame(new(frame), stamped[:n], flagsKnown); !errors.Is(err, errShort) ||
+			frameBytesNeeded(stamped[:n]) <= n {
 			t.Errorf("%d of %d bytes: %v", n, len(stamped), err)
 		}
 	}
@@ -322,7 +325,8 @@ func FuzzFrame(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var fr frame
 		err := parseFrame(&fr, b, flagsKnown)
-		if n := frameBytesNeeded(b); n < frameSize || n > frameSize+16+event.MaxFragment || errors.Is(err, errShort) && n <= len(b) {
+		if n := frameBytesNeeded(b); n < frameSize || n > frameSize+16+event.MaxFragment || errors.Is(err, errShort) &&
+			n <= len(b) {
 			t.Errorf("%d bytes are needed for %x", n, b)
 		}
 		if err == nil && fr.optional == 0 && !bytes.Equal(appendFrame(nil, fr), b[:fr.size()]) {

@@ -170,8 +170,8 @@ func (e *simulator) clusters(dst []velo.Cluster, board int) []velo.Cluster {
 	return appendClusters(dst, &hits, e.d.geo, e.d.geo.Sensor(board).Kind)
 }
 
-// suppressedHits has the hits of a board without looking at strips that see nothing: noise passes the threshold at a known
-// share of them, and the way from one to the next is drawn.
+// suppressedHits has the hits of a board without looking at strips that see nothing: noise passes the threshold at a
+// known share of them, and the way from one to the next is drawn.
 func (e *simulator) suppressedHits(hits *hitMask, board int) {
 	d, c := e.d, &e.boards[board]
 	e.random.seedFor(e.seed, e.truth.Event, uint64(board))

@@ -82,8 +82,8 @@ func (m *Maker) Truths() []Truth { return m.truths[:m.last.n] }
 
 // FillMFP writes the MFP of a source for the n events from first into dst and returns its size in bytes and, if
 // withCRC, its CRC-32C. dst must hold MaxMFP bytes.
-func (m *Maker) FillMFP(dst []byte, source uint16, first uint64, n int, withCRC bool) (size int, crc uint32,
-	err error) {
+func (m *Maker) FillMFP(dst []byte, source uint16, first uint64, n int,
+	withCRC bool) (size int, crc uint32, err error) {
 	stream := int(source) - m.cfg.First
 	switch limit := MaxMFP(n, m.cfg.Align); {
 	case n < 0 || n > event.MaxPacking || uint64(n) > event.EndOfRun-first:

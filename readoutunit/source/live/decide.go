@@ -37,8 +37,8 @@ func (m *Matcher) Step(now time.Duration) (Reach, time.Duration) {
 	return *r, min(again, m.updateDeadlines(now))
 }
 
-// updateDeadlines notes what is due, unless MEPs wait to be taken: then there is enough to do. It counts from the last cut, if
-// that was later than the event, so that who lags behind, or gives nothing, does not make a MEP of each event.
+// updateDeadlines notes what is due, unless MEPs wait to be taken: then there is enough to do. It counts from the last
+// cut, if that was later than the event, so that who lags behind, or gives nothing, does not make a MEP of each event.
 func (m *Matcher) updateDeadlines(now time.Duration) (again time.Duration) {
 	r := &m.reported
 	if m.firstUncut >= m.reach || m.low < m.cutEnd {
@@ -135,14 +135,16 @@ func (m *Matcher) hasUncut() bool {
 	return m.firstUncut < m.decided
 }
 
-// giveUpTime is when a source is given up that has no fragment of an event; or, if it has one in doubt, when that is believed.
+// giveUpTime is when a source is given up that has no fragment of an event; or, if it has one in doubt, when that is
+// believed.
 func (m *Matcher) giveUpTime(s *sourceState, e uint64, first time.Duration) time.Duration {
 	switch suspected := len(s.suspects) > 0 && indexOf(s.suspects, e) >= 0; {
 	case s.over, (s.ordered || s.steps > maxSuspects) && s.accepted && s.next > e, s.stopped && suspected:
 		return math.MinInt64
 	case suspected:
 		return max(first, s.resumed) + m.rules.Timeout
-	case m.rules.OnMissing == Wait, s.stopped, s.stalled && len(s.ahead) == 0 && s.next <= e && (s.ordered || s.highestPlaced <= e):
+	case m.rules.OnMissing == Wait, s.stopped, s.stalled && len(s.ahead) == 0 && s.next <= e &&
+		(s.ordered || s.highestPlaced <= e):
 		return Never
 	}
 	wait := m.rules.Timeout
@@ -152,7 +154,8 @@ func (m *Matcher) giveUpTime(s *sourceState, e uint64, first time.Duration) time
 	return max(first, s.resumed) + wait
 }
 
-// leapAhead goes on to numbers far ahead that are believed, if there is nothing before them. It returns when to look again.
+// leapAhead goes on to numbers far ahead that are believed, if there is nothing before them. It returns when to look
+// again.
 func (m *Matcher) leapAhead(now time.Duration) time.Duration {
 	if m.low < m.cutEnd || m.placed > 0 {
 		return Never

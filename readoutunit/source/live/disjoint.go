@@ -2,8 +2,8 @@ package live
 
 import "time"
 
-// disjointAfter is how long two sources may give fragments, and share no number, before that is told. It is less than the
-// two seconds that a user waits for a sign.
+// disjointAfter is how long two sources may give fragments, and share no number, before that is told. It is less than
+// the two seconds that a user waits for a sign.
 const disjointAfter = 1500 * time.Millisecond
 
 // Range is what a source has come over: what is in doubt counts only where nothing else came.
@@ -22,8 +22,8 @@ func (m *Matcher) Range(source int) Range {
 	return Range{First: none}
 }
 
-// FindDisjoint tells whether a source and another one, the first such, both give fragments and share no number. again is when
-// to ask again, if that depends on time alone.
+// FindDisjoint tells whether a source and another one, the first such, both give fragments and share no number. again
+// is when to ask again, if that depends on time alone.
 func (m *Matcher) FindDisjoint(source int, now time.Duration) (other int, disjoint bool, again time.Duration) {
 	s, again := &m.sources[source], Never
 	mine := m.Range(source)

@@ -5,8 +5,8 @@ package live
 // MarkOver tells that a source will give nothing more.
 func (m *Matcher) MarkOver(source int) { m.sources[source].over = true }
 
-// StopSource tells that nothing more is taken from a source, since the run ends. What it has not given is missing at once;
-// or is not built at all, where no event may lack a fragment.
+// StopSource tells that nothing more is taken from a source, since the run ends. What it has not given is missing at
+// once; or is not built at all, where no event may lack a fragment.
 func (m *Matcher) StopSource(source int) {
 	s := &m.sources[source]
 	s.over = s.over || m.rules.OnMissing != Stop

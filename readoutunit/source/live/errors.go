@@ -50,7 +50,8 @@ func (e *FragmentError) Error() string {
 	return text
 }
 
-// counterBits tells how many bits a counter has that went from last to e by beginning anew; 0 if it does not look like one.
+// counterBits tells how many bits a counter has that went from last to e by beginning anew; 0 if it does not look like
+// one.
 func counterBits(last, e uint64) uint8 {
 	for _, bits := range []uint8{8, 12, 15, 16, 24, 31, 32, 48} {
 		most, margin := uint64(1)<<bits, min(uint64(1)<<bits/16, 1024)

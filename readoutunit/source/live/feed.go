@@ -25,11 +25,11 @@ type Feed interface {
 	// Done tells that the next n fragments, of those that Next gave and Done was not told of, have been copied: the feed
 	// may use their memory again.
 	Done(n int)
-	// SetResume tells the number behind the highest one that was taken and is believed: from there on a front-end that comes
-	// again is asked to send. It may be told again, and may be lower than the numbers that the feed gave.
+	// SetResume tells the number behind the highest one that was taken and is believed: from there on a front-end that
+	// comes again is asked to send. It may be told again, and may be lower than the numbers that the feed gave.
 	SetResume(event uint64)
-	// ReportGivenUp tells that a fragment of each of the events from one up to another, without that one, which the feed gave, is
-	// in no file of this run and will be in none, and why. SetSafe of a higher number comes behind it.
+	// ReportGivenUp tells that a fragment of each of the events from one up to another, without that one, which the feed
+	// gave, is in no file of this run and will be in none, and why. SetSafe of a higher number comes behind it.
 	ReportGivenUp(from, to uint64, why Fault)
 	// SetSafe tells that each fragment of an event below this number, of those that the feed gave, has its outcome: it was
 	// built, and a builder unit has what the durability of the run promises; or ReportGivenUp has told of it. A feed that

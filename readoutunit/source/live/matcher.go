@@ -243,8 +243,8 @@ func (m *Matcher) padded(size int) int {
 	return (size + unit) &^ unit
 }
 
-// SetStalled tells that nothing is taken from a source any more, or that it is again. While it is, nobody waits for it in
-// vain.
+// SetStalled tells that nothing is taken from a source any more, or that it is again. While it is, nobody waits for it
+// in vain.
 func (m *Matcher) SetStalled(source int, stalled bool, now time.Duration) {
 	s := &m.sources[source]
 	if s.stalled && !stalled {
@@ -253,14 +253,16 @@ func (m *Matcher) SetStalled(source int, stalled bool, now time.Duration) {
 	s.stalled = stalled
 }
 
-// SkipFirstTimeout has nobody wait longer for the first fragment of a source than for any other: the run goes on already.
+// SkipFirstTimeout has nobody wait longer for the first fragment of a source than for any other: the run goes on
+// already.
 func (m *Matcher) SkipFirstTimeout() { m.rules.FirstTimeout = 0 }
 
-// CountLeftOver tells of fragments that will not be offered, since the run ends and there is no room: they are left over.
+// CountLeftOver tells of fragments that will not be offered, since the run ends and there is no room: they are left
+// over.
 func (m *Matcher) CountLeftOver(source, n int) { m.sources[source].counts.Held += uint64(n) }
 
-// ExpectCut tells that the events of a cut are, and that they have waited as long as an event may. It is the next one to
-// be taken.
+// ExpectCut tells that the events of a cut are, and that they have waited as long as an event may. It is the next one
+// to be taken.
 func (m *Matcher) ExpectCut(c Cut, now time.Duration) {
 	m.forgetBelow(c.First, false) // what is before it is in no MEP
 	m.placePending(now)
@@ -422,8 +424,8 @@ func (m *Matcher) Low() uint64 { return m.low }
 // NextEvent is the number behind the highest one of a source that is believed.
 func (m *Matcher) NextEvent(source int) uint64 { return m.sources[source].next }
 
-// TakeDropped gives the fragments that the Matcher does not need any more; they are the caller's until the next call of any
-// other method.
+// TakeDropped gives the fragments that the Matcher does not need any more; they are the caller's until the next call of
+// any other method.
 func (m *Matcher) TakeDropped() []Dropped {
 	d := m.dropped
 	m.dropped = m.dropped[:0]

@@ -401,7 +401,8 @@ func TestStopIsWhole(t *testing.T) {
 	m.AddCut(c, 0)
 	m.Step(0)
 	var missing *MissingError
-	if err := m.FirstMissing(c); r.To < 26 || !m.Ready(c) || !errors.As(err, &missing) || *missing != (MissingError{"b", 25}) {
+	if err := m.FirstMissing(c); r.To < 26 || !m.Ready(c) || !errors.As(err, &missing) ||
+		*missing != (MissingError{"b", 25}) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 }

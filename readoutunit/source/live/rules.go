@@ -47,7 +47,8 @@ type Rules struct {
 	Window       int // events that are kept at a time, a power of two
 	MaxBytes     int // bytes of fragments, padding included, that a MEP of this readout unit may have
 	Align        uint8
-	MaxLeap      uint64 // how far a number may be from the one before it, or from one in doubt, to be near; 0: defaultMaxLeap
+	// how far a number may be from the one before it, or from one in doubt, to be near; 0: defaultMaxLeap
+	MaxLeap uint64
 }
 
 // defaultMaxLeap is Leap where nothing else is said.

@@ -10,9 +10,9 @@ import (
 // A number that follows the one before it is. Any other may be garbage: of a front-end, or of whoever can send a
 // datagram. It is in doubt, and a doubt moves nothing: neither what is known to be, nor where its source has come to.
 //
-// A source that keeps the order speaks for itself: the number that it sends next is near (Rules.MaxLeap), and the doubt is
-// believed; or it goes on where it was, and the doubt is thrown away. Two may be in doubt at a time; the third decides
-// between them. What is in doubt when its event is decided, since others have it, is believed.
+// A source that keeps the order speaks for itself: the number that it sends next is near (Rules.MaxLeap), and the doubt
+// is believed; or it goes on where it was, and the doubt is thrown away. Two may be in doubt at a time; the third
+// decides between them. What is in doubt when its event is decided, since others have it, is believed.
 //
 // A source without an order is one that anybody may have sent to. It speaks for itself only when nobody else is there
 // who could, and only as far as Rules.MaxLeap; else it takes another source that has the number, or has come further.
@@ -49,8 +49,8 @@ func (m *Matcher) dropSuspects(source int, from uint64) {
 	}
 }
 
-// acceptSuspects takes what a source has in doubt up to a number for true, if it is not too far from the one before it, or is
-// that number.
+// acceptSuspects takes what a source has in doubt up to a number for true, if it is not too far from the one before it,
+// or is that number.
 func (m *Matcher) acceptSuspects(source int, upTo uint64) {
 	s := &m.sources[source]
 	for {
@@ -164,8 +164,8 @@ func (m *Matcher) nearestSuspect(s *sourceState, e uint64) uint64 {
 	return best
 }
 
-// confirmedByOthers tells whether another source has a fragment of the same event, which nobody has come to before. What is in
-// doubt there is believed then, too.
+// confirmedByOthers tells whether another source has a fragment of the same event, which nobody has come to before.
+// What is in doubt there is believed then, too.
 func (m *Matcher) confirmedByOthers(source int, e uint64) bool {
 	confirmed := false
 	for i := range m.sources {
@@ -246,8 +246,8 @@ func (m *Matcher) hasPersisted(s *sourceState, now time.Duration) bool {
 	return s.unconfirmed > maxSuspects && now >= s.unconfirmedSince+m.rules.Timeout
 }
 
-// acceptPersistent takes the numbers of sources without an order for true that are held up since theirs are in doubt, when they
-// have been for as long as an event waits. It returns when to look again.
+// acceptPersistent takes the numbers of sources without an order for true that are held up since theirs are in doubt,
+// when they have been for as long as an event waits. It returns when to look again.
 func (m *Matcher) acceptPersistent(now time.Duration) time.Duration {
 	again := Never
 	for i := range m.sources {
@@ -266,11 +266,12 @@ func (m *Matcher) acceptPersistent(now time.Duration) time.Duration {
 	return again
 }
 
-// resolveSuspects settles what a source has in doubt when nothing more is taken from any. What is not far from where the source
-// has come to is kept; and the only number that it gave.
+// resolveSuspects settles what a source has in doubt when nothing more is taken from any. What is not far from where
+// the source has come to is kept; and the only number that it gave.
 func (m *Matcher) resolveSuspects(source int, now time.Duration) {
 	s := &m.sources[source]
-	if !s.ordered && s.highestPlaced >= m.seen && s.highestPlaced-m.seen <= m.rules.MaxLeap && m.holds(s, s.highestPlaced) {
+	if !s.ordered && s.highestPlaced >= m.seen && s.highestPlaced-m.seen <= m.rules.MaxLeap &&
+		m.holds(s, s.highestPlaced) {
 		m.acceptPlaced(s, pending{FragmentRef{Event: s.highestPlaced}, now})
 	}
 	for len(s.suspects) > 0 {
@@ -340,8 +341,8 @@ func (m *Matcher) acceptLower(source int, p pending) {
 	m.accept(s, p)
 }
 
-// acceptIfFollowed takes a number for true if another source is beyond the window as well, and there or a little further. Of two
-// that are in doubt the lower one is believed then.
+// acceptIfFollowed takes a number for true if another source is beyond the window as well, and there or a little
+// further. Of two that are in doubt the lower one is believed then.
 func (m *Matcher) acceptIfFollowed(source int, p pending) Verdict {
 	for i := range m.sources {
 		if i == source {

@@ -55,10 +55,10 @@ func (f *feed) Done(n int) {
 	}
 }
 
-// Resume is live.Feed's. The ring hears of it with the next Next: then all that was given has been taken.
+// SetResume is live.Feed's. The ring hears of it with the next Next: then all that was given has been taken.
 func (f *feed) SetResume(event uint64) { f.resume, f.hasResume = event, true }
 
-// GaveUp is live.Feed's.
+// ReportGivenUp is live.Feed's.
 func (f *feed) ReportGivenUp(from, to uint64, why live.Fault) {
 	next := live.GivenUp{From: from, To: to, Why: why}
 	if f.closed || from >= to || f.givenUp.Join(next) {
@@ -91,7 +91,7 @@ func ringReason(why live.Fault) fragring.Reason {
 	return fragring.Leftover
 }
 
-// Safe is live.Feed's.
+// SetSafe is live.Feed's.
 func (f *feed) SetSafe(event uint64) {
 	if f.closed {
 		return
