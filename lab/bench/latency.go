@@ -90,14 +90,18 @@ func Latency(ctx context.Context, cfg LatencyConfig) (*LatencyReport, error) {
 	return r, nil
 }
 
+// firstTimes is how long a measurement goes on until the kernel gives a first time. Where no other socket asks for times,
+// the kernel begins to take them in work of its own, and on a busy machine that comes late.
+const firstTimes = 5 * time.Second
+
 // volley is a write there and back under way, with the kernel's times, ns since 1970.
 type volley struct {
-	all       []*station
-	seen      [2]atomic.Int64 // by rank: when the kernel had the write
-	sent      [2][]int64      // by rank: when it sent packets; owned by who begins the writes
-	trips     []int64         // ns
-	network   []int64         // ns: of those trips that are whole
-	remaining int
+	all     []*station
+	seen    [2]atomic.Int64 // by rank: when the kernel had the write
+	sent    [2][]int64      // by rank: when it sent packets; owned by who begins the writes
+	trips   []int64         // ns
+	network []int64         // ns: of those trips that are whole
+	leftOut int
 }
 
 func (c *LatencyConfig) latency(ctx context.Context, p time.Duration, view uint64) (row LatencyRow, err error) {
@@ -149,7 +153,8 @@ func (v *volley) play(ctx context.Context, p time.Duration, over *atomic.Bool) e
 	})
 	g.Go(func() error {
 		defer end(errEnough)
-		for n := uint64(1); !over.Load() && ctx.Err() == nil; n++ {
+		first := time.Now()
+		for n := uint64(1); ctx.Err() == nil && (!over.Load() || len(v.trips) == 0 && time.Since(first) < firstTimes); n++ {
 			began := time.Now()
 			_, err := near.send(ctx, there, 1)
 			if err == nil {
@@ -177,7 +182,7 @@ func (v *volley) note(took int64) {
 			}
 		}
 		if sent == 0 {
-			v.remaining++
+			v.leftOut++
 			return
 		}
 		network += seen - sent
@@ -190,7 +195,7 @@ func (v *volley) sum(p time.Duration) LatencyRow {
 	row := LatencyRow{
 		ProcessingUs: float64(p) / 1e3,
 		Trips:        len(v.trips),
-		LeftOut:      v.remaining,
+		LeftOut:      v.leftOut,
 	}
 	if row.Trips == 0 {
 		row.Error = "the kernel gave no times of packets"

@@ -52,12 +52,12 @@ func TestLatency(t *testing.T) {
 
 // TestVolley: medians of what was noted; without times of the kernel there are none.
 func TestVolley(t *testing.T) {
-	v := &volley{trips: []int64{30_000, 10_000, 20_000}, network: []int64{3000, 1000, 2000}, remaining: 2}
+	v := &volley{trips: []int64{30_000, 10_000, 20_000}, network: []int64{3000, 1000, 2000}, leftOut: 2}
 	row := v.sum(5 * time.Microsecond)
 	if row.Trip != 20 || row.Network != 2 || row.Software != 13 || row.Apart != 15 || row.Trips != 3 || row.LeftOut != 2 {
 		t.Errorf("%+v", row)
 	}
-	if row := (&volley{remaining: 1}).sum(0); row.Error == "" {
+	if row := (&volley{leftOut: 1}).sum(0); row.Error == "" {
 		t.Errorf("%+v", row)
 	}
 }
