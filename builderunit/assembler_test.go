@@ -141,12 +141,8 @@ func (m *assemblerModel) grant(t *rapid.T, i int) {
 		for stream, size := range s.sizes[ru] {
 			p := places[0]
 			places = places[1:]
-			want := mfpPlace{
-				Source: uint16(sources - len(places) - 1),
-				RU:     uint16(ru),
-				Offset: off,
-				Size:   int(size),
-				CRC:    uint32(ru)<<16 + uint32(stream)}
+			want := mfpPlace{Source: uint16(sources - len(places) - 1), RU: uint16(ru), Offset: off, Size: int(size),
+				CRC: uint32(ru)<<16 + uint32(stream)}
 			if p != want {
 				t.Fatalf("place %+v, not %+v", p, want)
 			}

@@ -262,7 +262,8 @@ func (b *Builder) recordBuilt(slot int, meta *sink.Meta) {
 	f.results = append(f.results, Result{})
 	r := &f.results[len(f.results)-1]
 	r.Slot, r.MEP, r.Attempt, r.Outcome = slot, meta.MEP, meta.Attempt, Built
-	r.Events, r.FirstEvent, r.PartsMissing, r.CompletedAt = meta.Events, meta.FirstEvent, f.missingMFPs > 0, meta.CompletedAt
+	r.Events, r.FirstEvent, r.CompletedAt = meta.Events, meta.FirstEvent, meta.CompletedAt
+	r.PartsMissing = f.missingMFPs > 0
 	f.count += uint64(len(f.places) - f.missingMFPs)
 	for i := range f.places {
 		f.size += uint64(f.places[i].Size)

@@ -154,7 +154,8 @@ func (p *player) show() string {
 	}
 	return fmt.Sprintf("%d announcements, %d refused; %d grants, %d strays; %d MEPs of %d MFPs and %d bytes, %d "+
 		"incomplete; unfinished %v%s\n",
-		s.Announced, s.Refused, s.Granted, s.RejectedPlacements, s.MEPs, s.MFPs, s.Bytes, s.Incomplete, p.asm.Unfinished(nil), rejected)
+		s.Announced, s.Refused, s.Granted, s.RejectedPlacements, s.MEPs, s.MFPs, s.Bytes, s.Incomplete,
+		p.asm.Unfinished(nil), rejected)
 }
 
 func (p *player) number(word string) int { return transcript.Number(p.t, word) }

@@ -360,7 +360,8 @@ func (u *Unit) Stats() Stats {
 	for bu := range u.bytesTo {
 		s.BytesTo[bu] = u.bytesTo[bu].Load()
 	}
-	s.Unrequested, s.OrphanedWrites, s.WithdrawalStats = u.order.Unrequested(), u.order.OrphanedWrites(), u.order.WithdrawalStats()
+	s.Unrequested, s.OrphanedWrites = u.order.Unrequested(), u.order.OrphanedWrites()
+	s.WithdrawalStats = u.order.WithdrawalStats()
 	s.Withdrawn, s.Failed = s.Withdrawn+u.orphansFailed.Load(), s.Failed+u.orphansFailed.Load()
 	s.RejectionStats = u.rejections.Stats()
 	s.RejectionStats.MFPs = s.RejectionStats.MEPs * uint64(u.cfg.Streams)

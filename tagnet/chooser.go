@@ -179,7 +179,8 @@ func (c *chooser) commitPicks(n int, total *Counters) []pick {
 
 // advanceTurns gives the turns to those after the pick.
 func (c *chooser) advanceTurns(p *pick) {
-	c.nextTurn[0], c.nextTurn[1+int(p.turnSet)], c.nextTurn[1+c.turnSets+int(p.group)] = p.nextTurn[0], p.nextTurn[1], p.nextTurn[2]
+	set, group := 1+int(p.turnSet), 1+c.turnSets+int(p.group)
+	c.nextTurn[0], c.nextTurn[set], c.nextTurn[group] = p.nextTurn[0], p.nextTurn[1], p.nextTurn[2]
 }
 
 // choose finds the builder unit for one more MEP of the draw. The turns end with the partition that had the last MEP:

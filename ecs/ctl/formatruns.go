@@ -85,10 +85,10 @@ func writeRun(w io.Writer, r *ecsv1.Run) error {
 		by += ", stopped by " + r.GetStoppedBy()
 	}
 	t.row("started", by)
-	t.row("start", formatMoment(r.GetStartBegun())+" begun, "+formatMoment(r.GetStartDone())+" done"+elapsedText(r.GetStartBegun(),
-		r.GetStartDone()))
-	t.row("stop", formatMoment(r.GetStopBegun())+" begun, "+formatMoment(r.GetStopDone())+" done"+elapsedText(r.GetStopBegun(),
-		r.GetStopDone()))
+	t.row("start", formatMoment(r.GetStartBegun())+" begun, "+formatMoment(r.GetStartDone())+" done"+
+		elapsedText(r.GetStartBegun(), r.GetStartDone()))
+	t.row("stop", formatMoment(r.GetStopBegun())+" begun, "+formatMoment(r.GetStopDone())+" done"+
+		elapsedText(r.GetStopBegun(), r.GetStopDone()))
 	if r.GetEndFound() {
 		t.row("", "it ended while no control was there: done is when one that came back found that")
 	}

@@ -21,8 +21,8 @@ var web embed.FS
 
 // contentSecurityPolicy lets the page load its own files and talk to its own origin. Nothing in it is inline: a value
 // that got into the page as markup could do nothing.
-const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
-	"manifest-src 'self'; " +
+const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; " +
+	"connect-src 'self'; manifest-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
 // asset is a file as it is served.

@@ -43,8 +43,8 @@ func (p *Partition) saveState() {
 	p.mu.Lock()
 	m.Excluded = p.excluded
 	if l := p.loadedConfig; l != nil {
-		m.OriginalConfiguration, m.Configuration, m.Names, m.Absent = string(l.original.Effective()), string(l.cfg.Effective()), l.names,
-			l.absent
+		m.OriginalConfiguration, m.Configuration = string(l.original.Effective()), string(l.cfg.Effective())
+		m.Names, m.Absent = l.names, l.absent
 	}
 	if p.crew != nil {
 		cfg := p.crew.Configuration()

@@ -238,12 +238,13 @@ func (p *Partition) prepareCommand(ctx context.Context, user string, c fsm.Comma
 		return nil
 	}
 	p.update(func(s *partitionState) {
-		s.pendingCommand.user, s.pendingCommand.joinDeadline = user, until
+		pending := &s.pendingCommand
+		pending.user, pending.joinDeadline = user, until
 		switch c {
 		case fsm.Start:
-			s.pendingCommand.remark, s.pendingCommand.scan, s.pendingCommand.end, s.pendingCommand.abandon = args["remark"], args["scan"], "", false
+			pending.remark, pending.scan, pending.end, pending.abandon = args["remark"], args["scan"], "", false
 		case fsm.Stop:
-			s.pendingCommand.end, s.pendingCommand.abandon = nodes.EndStopped, args["abandon"] == "true"
+			pending.end, pending.abandon = nodes.EndStopped, args["abandon"] == "true"
 		default:
 		}
 	})

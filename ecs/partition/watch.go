@@ -166,7 +166,8 @@ func (p *Partition) recoverAutomatically() {
 	}
 	bound := l.cfg.RecoveryLimit()
 	p.update(func(s *partitionState) {
-		s.pendingCommand.user, s.pendingCommand.end, s.pendingCommand.abandon, s.pendingCommand.joinDeadline = recoveryUser, "", false, time.Time{}
+		pending := &s.pendingCommand
+		pending.user, pending.end, pending.abandon, pending.joinDeadline = recoveryUser, "", false, time.Time{}
 	})
 	if bound.Times == 0 {
 		return

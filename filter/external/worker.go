@@ -121,7 +121,8 @@ const answersSuffix = "-answers"
 func (l *worker) open() (err error) {
 	cfg := &l.pool.cfg
 	dir := shmem.WithDir(cfg.dir)
-	l.core, l.pendingCase, l.behindSince, l.fullSince, l.refusedSeen = core{deadline: cfg.Deadline}, nil, time.Time{}, time.Time{}, 0
+	l.core, l.pendingCase, l.refusedSeen = core{deadline: cfg.Deadline}, nil, 0
+	l.behindSince, l.fullSince = time.Time{}, time.Time{}
 	for _, name := range []string{l.name(), l.name() + answersSuffix} {
 		if _, err := shmem.Reclaim(name, dir); err != nil {
 			return err

@@ -253,8 +253,8 @@ func (r *IntegrityReport) sum(l *flow, receiver *station, look *eventPoller) {
 // WriteTable prints the report for people, with what L1-farm had.
 func (r *IntegrityReport) WriteTable(w io.Writer) error {
 	fmt.Fprintf(w, "integrity over %s, two nodes of one process on %d cores: events of %s into %d buffers, %.1f kHz "+
-		"asked, "+
-		"%.1f kHz had\n%s\n", r.Carrier, r.Cores, config.Bytes(r.Size), r.Buffers, r.RequestedHz/1e3, r.RateHz/1e3, &r.Machine)
+		"asked, %.1f kHz had\n%s\n", r.Carrier, r.Cores, config.Bytes(r.Size), r.Buffers, r.RequestedHz/1e3, r.RateHz/1e3,
+		&r.Machine)
 	if r.Interrupted {
 		fmt.Fprintln(w, "INTERRUPTED: what follows is what was seen until then")
 	}

@@ -90,8 +90,8 @@ func Latency(ctx context.Context, cfg LatencyConfig) (*LatencyReport, error) {
 	return r, nil
 }
 
-// firstTimes is how long a measurement goes on until the kernel gives a first time. Where no other socket asks for times,
-// the kernel begins to take them in work of its own, and on a busy machine that comes late.
+// firstTimes is how long a measurement goes on until the kernel gives a first time. Where no other socket asks for
+// times, the kernel begins to take them in work of its own, and on a busy machine that comes late.
 const firstTimes = 5 * time.Second
 
 // volley is a write there and back under way, with the kernel's times, ns since 1970.

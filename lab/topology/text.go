@@ -20,8 +20,8 @@ func (p *Plan) WriteText(w io.Writer) error {
 	say("%s, %s", count(p.Nodes, "node"), units)
 	if t := p.Torus; t != nil {
 		say("%s send into %s (rows ≤ columns: %s); ringlets of %d and %d nodes, at most %d, or %d where every node sends",
-			count(t.Sending, "row"),
-			count(t.Building, "column"), yesNo(t.Sending <= t.Building), t.RowRinglet, t.ColRinglet, t.RingletIdle, t.RingletBusy)
+			count(t.Sending, "row"), count(t.Building, "column"), yesNo(t.Sending <= t.Building), t.RowRinglet, t.ColRinglet,
+			t.RingletIdle, t.RingletBusy)
 		say("latency of 128 B: at most %.2f µs, %.2f µs where every node on the way sends; longest way used: %.2f µs, "+
 			"%.2f µs",
 			t.Formula.Idle, t.Formula.Busy, t.Worst.Idle, t.Worst.Busy)

@@ -15,7 +15,8 @@ import (
 //  1. pick (sequential): the stretches of rows that have the next events, up to the packing factor
 //  2. copyMFP (sequential), where a row has exactly the events of the block: each MFP of this RU's sources is copied as
 //     it stands, and given its new number of source and event
-//     packMFP (sequential), everywhere else: fragments are copied, from stretch to stretch, into MFPs of the run's packing
+//     packMFP (sequential), everywhere else: fragments are copied, from stretch to stretch, into MFPs of the run's
+//     packing
 //  3. CRC-32C of each MFP (if asked)
 //
 // The caller owns the buffer; the mapping is read only. Nothing is allocated.

@@ -150,8 +150,8 @@ func TestSilenceRepairsSignalsAtOnce(t *testing.T) {
 	c.congestion.window = 10
 	d.now = c.repairDeadline()
 	c.Tick(d.now)
-	if writes, signals := c.send[spaceRequests].awaitingRepair, c.send[spaceResponses].awaitingRepair; c.congestion.window != 7 || writes != 7 ||
-		signals != timeoutBurst {
+	writes, signals := c.send[spaceRequests].awaitingRepair, c.send[spaceResponses].awaitingRepair
+	if c.congestion.window != 7 || writes != 7 || signals != timeoutBurst {
 		t.Errorf("with a window of %d, %d datagrams with writes are sent again, and %d with signals", c.congestion.window,
 			writes,
 			signals)

@@ -17,7 +17,7 @@ var adviceBySubsystem = map[string]string{
 		"where phases are long, set a longer barrier-timeout.",
 	SubsystemScheduler: "Look at the log of the node that has the scheduler, then begin the next run.",
 	subsystemInput:     "Correct the input that it names, or see to what gives it its data, then start again.",
-	subsystemOutput:    "Look at the disk, the network or the reader that this output needs; what it has written stays.",
+	subsystemOutput: "Look at the disk, the network or the reader that this output needs; what it has written stays.",
 	"builder_unit": "Look at what takes its output, the disk or the reader of its buffer; " +
 		"what it has written stays.",
 	SubsystemData: "Look at the host of that readout unit, its memory first, and at what fills the source that is named: " +
@@ -53,8 +53,8 @@ var adviceByTrouble = map[subsystemTrouble]string{
 		"what it has written stays.",
 	{subsystemOutput, fsm.TroubleGone}: "Look who has removed or moved it, or whether its disk is still mounted: " +
 		"what was in it went with it. Leave an output alone until its run is over.",
-	{subsystemOutput, fsm.TroubleDenied}: "Let the user of the node's process write there, or let the output go elsewhere; " +
-		"what it has written stays.",
+	{subsystemOutput, fsm.TroubleDenied}: "Let the user of the node's process write there, or let the output go " +
+		"elsewhere; what it has written stays.",
 	{subsystemOutput, fsm.TroubleAddressInUse}: "End the process that has that address, or let the output go elsewhere.",
 	{subsystemOutput, fsm.TroubleAddress}:      "Correct the address of the output.",
 	{subsystemOutput, fsm.TroubleNameInUse}: "End the process that has the buffer, another run perhaps, " +

@@ -31,7 +31,8 @@ func (c *Core) Readmit(name string) error {
 		return err
 	}
 	n := c.nodes[name]
-	n.goneReason, n.process, n.processEnded, n.lost, n.finalReported, n.resumedAt = "", "", false, false, false, time.Time{}
+	n.goneReason, n.process, n.resumedAt = "", "", time.Time{}
+	n.processEnded, n.lost, n.finalReported = false, false, false
 	concerns := func(x Observation) bool { return x.Component == name }
 	for _, x := range c.losses {
 		if concerns(x) {

@@ -83,7 +83,8 @@ func unitChecks(r *Report, reg *tagnet.Registers, sums map[string]uint64) []Chec
 		newCheck("tokens that came = MEPs issued, to every readout unit", b.readoutCounts["ru.tokens"],
 			(c.GetIssued()+c.GetReissued())*reading),
 		newCheck("writes completed + never asked for + withdrawn = tokens",
-			b.readoutCounts["ru.writes"]+b.readoutCounts["ru.unasked"]+b.readoutCounts["ru.withdrawn"], b.readoutCounts["ru.tokens"]),
+			b.readoutCounts["ru.writes"]+b.readoutCounts["ru.unasked"]+b.readoutCounts["ru.withdrawn"],
+			b.readoutCounts["ru.tokens"]),
 		newCheck("open transactions and transfers", open, 0),
 		newCheck("messages, writes and feedback refused", here["node.bad_signals"]+here["node.writes_refused"]+
 			here["node.malformed"]+

@@ -102,8 +102,8 @@ func (r *Report) filterChecks() []Check {
 			f.Judged())}
 	}
 	return []Check{
-		newCheck("events built = accepted + rejected + timed out + failed in the filter, without those rejected by their region",
-			r.EventsBuilt, f.Judged()-f.Region),
+		newCheck("events built = accepted + rejected + timed out + failed in the filter, without those rejected by "+
+			"their region", r.EventsBuilt, f.Judged()-f.Region),
 		newCheck("events rejected by their region, by the scheduler = by the filter", r.EventsRejected, f.Region),
 	}
 }

@@ -83,7 +83,8 @@ func TestStopNamesStalledNodes(t *testing.T) {
 		began := time.Now()
 		for s := range 600 {
 			sendReport("b3", func(rep *nodev1.Report) {
-				rep.Seat, rep.Counters = &nodev1.Member{Builder: true}, map[string]uint64{node.CounterOutputWritten: uint64(s+1) * 1e6}
+				rep.Seat = &nodev1.Member{Builder: true}
+				rep.Counters = map[string]uint64{node.CounterOutputWritten: uint64(s+1) * 1e6}
 			})
 			time.Sleep(time.Second)
 		}

@@ -41,7 +41,8 @@ func (r *Run) MayReadmit(node string) error {
 	return queryCore(r.faults, func(c *fault.Core) error { return c.MayReadmit(node) })
 }
 
-var errRunEnds = errors.New("the run ends, so no node joins it again: the next configure takes all nodes that are there")
+var errRunEnds = errors.New("the run ends, so no node joins it again: the next configure takes all nodes that are " +
+	"there")
 
 // Reconnect speaks with the process that has the place of a node now which may come back, where the cluster says that
 // it is. Readmit is next.

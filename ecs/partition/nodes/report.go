@@ -164,8 +164,7 @@ func (r *Run) makeReport(cause *fault.Error) *Report {
 	out := r.newReport()
 	out.EventsTriggered, out.EventsBuilt = ev.GetEventsIssued(), ev.GetEventsBuilt()
 	out.EventsIncomplete, out.EventsDiscarded = ev.GetEventsIncomplete(), ev.GetEventsDiscarded()
-	out.EventsRejected, out.EventsAbandoned = ev.GetEventsRejected(), ev.GetEventsAbandoned()
-	out.MEPsBuilt = ev.GetBuilt()
+	out.EventsRejected, out.EventsAbandoned, out.MEPsBuilt = ev.GetEventsRejected(), ev.GetEventsAbandoned(), ev.GetBuilt()
 	out.EndCause, out.BadInput, out.BrokenSource = r.endCause, r.badInput, r.broken
 	out.LatencyUs = Quantiles4{
 		P50:  st.Latency.ValueAtQuantile(50),

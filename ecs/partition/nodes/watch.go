@@ -116,7 +116,8 @@ func (c *Crew) lossObservation(n *member, err error) fault.Observation {
 		x.Kind, x.Subsystem, x.What = fault.SelfReported, fault.SubsystemCertificate,
 			"it and the control do not trust each other any more: "+why.Error()
 	case errors.Is(err, errNewProcess):
-		x.Kind, x.Subsystem, x.What = fault.Vanished, fault.SubsystemProcess, "its process has ended, and "+errNewProcess.Error()
+		x.Kind, x.Subsystem, x.What = fault.Vanished, fault.SubsystemProcess,
+			"its process has ended, and "+errNewProcess.Error()
 	case isRefused(err):
 		x.Kind, x.Subsystem, x.What = fault.Vanished, fault.SubsystemProcess,
 			"its process has ended: nobody listens at "+n.entry().GetGrpcAddress()+" any more"
