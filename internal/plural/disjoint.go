@@ -9,8 +9,8 @@ type SourceRange struct {
 	First, Last uint64
 }
 
-// Overlaps tells whether two sources may have given the same number.
-func (g SourceRange) Overlaps(o SourceRange) bool { return g.First <= o.Last && o.First <= g.Last }
+// overlaps tells whether two sources may have given the same number.
+func (g SourceRange) overlaps(o SourceRange) bool { return g.First <= o.Last && o.First <= g.Last }
 
 // DisjointText says that two sources have no number in common, what they gave, and what to do.
 func DisjointText(a, b SourceRange) string {

@@ -24,7 +24,7 @@ func TestApart(t *testing.T) {
 		said, is, right := FindDisjoint(all), false, false
 		for _, a := range all {
 			for _, b := range all {
-				if a.Unit != b.Unit && !a.Overlaps(b) {
+				if a.Unit != b.Unit && !a.overlaps(b) {
 					is = true
 					right = right || said == DisjointText(a, b)
 				}
