@@ -133,8 +133,8 @@ type record struct {
 	}
 }
 
-// ask reads an answer in JSON.
-func (c crew) ask(t *testing.T, into any, words ...string) {
+// query runs a command, and reads its answer in JSON.
+func (c crew) query(t *testing.T, into any, words ...string) {
 	t.Helper()
 	out := c.must(t, append([]string{"--json"}, words...)...)
 	if err := json.Unmarshal([]byte(out), into); err != nil {
@@ -145,7 +145,7 @@ func (c crew) ask(t *testing.T, into any, words ...string) {
 func (c crew) status(t *testing.T) component {
 	t.Helper()
 	var s struct{ Root component }
-	c.ask(t, &s, "status")
+	c.query(t, &s, "status")
 	return s.Root
 }
 
@@ -157,7 +157,7 @@ func (c crew) record(t *testing.T, number int) record {
 		words = append(words, strconv.Itoa(number))
 	}
 	var r record
-	c.ask(t, &r, words...)
+	c.query(t, &r, words...)
 	return r
 }
 
@@ -183,7 +183,7 @@ func (c crew) begin(t *testing.T, settings ...string) int {
 		t.Log(err)
 	}
 	var s struct{ Run int }
-	c.ask(t, &s, "status")
+	c.query(t, &s, "status")
 	return s.Run
 }
 
@@ -229,8 +229,8 @@ func (f *figures) add(name, format string, args ...any) {
 // took adds a time.
 func (f *figures) took(name string, d time.Duration) { f.add(name, "%.1f s", d.Seconds()) }
 
-// tell prints them as a table for a document.
-func (f *figures) tell() {
+// print prints them as a table for a document.
+func (f *figures) print() {
 	fmt.Println("\n| what | figure |\n|---|---|")
 	for _, r := range f.rows {
 		fmt.Printf("| %s | %s |\n", r[0], r[1])

@@ -46,9 +46,9 @@ func port(s *appsv1.StatefulSet, want intstr.IntOrString, protocol corev1.Protoc
 func TestServicesFindTheirPods(t *testing.T) {
 	for _, place := range places(t) {
 		objects := build(t, place)
-		sets := of[*appsv1.StatefulSet](objects)
+		sets := selectType[*appsv1.StatefulSet](objects)
 		services := map[string]bool{}
-		for _, svc := range of[*corev1.Service](objects) {
+		for _, svc := range selectType[*corev1.Service](objects) {
 			services[svc.Name] = svc.Spec.ClusterIP == corev1.ClusterIPNone
 			found := 0
 			for _, s := range sets {
@@ -78,7 +78,7 @@ func TestServicesFindTheirPods(t *testing.T) {
 func TestBudgetsAndSpreadFindTheNodes(t *testing.T) {
 	for _, place := range places(t) {
 		objects := build(t, place)
-		for _, s := range of[*appsv1.StatefulSet](objects) {
+		for _, s := range selectType[*appsv1.StatefulSet](objects) {
 			if !matches(t, s.Spec.Selector, s) {
 				t.Errorf("%s: %s does not select its own pods", place, s.Name)
 			}
@@ -88,8 +88,8 @@ func TestBudgetsAndSpreadFindTheNodes(t *testing.T) {
 				}
 			}
 		}
-		for _, b := range of[*policyv1.PodDisruptionBudget](objects) {
-			if !slices.ContainsFunc(of[*appsv1.StatefulSet](objects),
+		for _, b := range selectType[*policyv1.PodDisruptionBudget](objects) {
+			if !slices.ContainsFunc(selectType[*appsv1.StatefulSet](objects),
 				func(s *appsv1.StatefulSet) bool { return s.Name == "n" && matches(t, b.Spec.Selector, s) }) {
 				t.Errorf("%s: budget %s finds no nodes", place, b.Name)
 			}
@@ -102,12 +102,12 @@ func TestBudgetsAndSpreadFindTheNodes(t *testing.T) {
 func TestNetworkPolicyLetsEveryPortIn(t *testing.T) {
 	for _, place := range places(t) {
 		objects := build(t, place)
-		for _, s := range of[*appsv1.StatefulSet](objects) {
+		for _, s := range selectType[*appsv1.StatefulSet](objects) {
 			var listens, admits []string
 			for _, p := range s.Spec.Template.Spec.Containers[0].Ports {
 				listens = append(listens, fmt.Sprintf("%s %d", p.Protocol, p.ContainerPort))
 			}
-			for _, n := range of[*networkingv1.NetworkPolicy](objects) {
+			for _, n := range selectType[*networkingv1.NetworkPolicy](objects) {
 				if !matches(t, &n.Spec.PodSelector, s) {
 					continue
 				}
@@ -132,12 +132,12 @@ func TestNetworkPolicyKnowsHosts(t *testing.T) {
 	onHosts := false
 	for _, place := range places(t) {
 		objects := build(t, place)
-		if !slices.ContainsFunc(of[*appsv1.StatefulSet](objects),
+		if !slices.ContainsFunc(selectType[*appsv1.StatefulSet](objects),
 			func(s *appsv1.StatefulSet) bool { return s.Spec.Template.Spec.HostNetwork }) {
 			continue
 		}
 		onHosts = true
-		for _, n := range of[*networkingv1.NetworkPolicy](objects) {
+		for _, n := range selectType[*networkingv1.NetworkPolicy](objects) {
 			if n.Name != "ringlet-control" {
 				continue
 			}
@@ -162,7 +162,7 @@ func TestNetworkPolicyKnowsHosts(t *testing.T) {
 func TestArgumentsFitThePod(t *testing.T) {
 	for _, place := range places(t) {
 		objects := build(t, place)
-		for _, s := range of[*appsv1.StatefulSet](objects) {
+		for _, s := range selectType[*appsv1.StatefulSet](objects) {
 			spec := s.Spec.Template.Spec
 			c := spec.Containers[0]
 			for _, arg := range c.Args[1:] {
@@ -187,7 +187,7 @@ func TestArgumentsFitThePod(t *testing.T) {
 					}
 				case "join":
 					host, p, _ := strings.Cut(value, ":")
-					if !slices.ContainsFunc(of[*corev1.Service](objects), func(v *corev1.Service) bool {
+					if !slices.ContainsFunc(selectType[*corev1.Service](objects), func(v *corev1.Service) bool {
 						return v.Name == host && strconv.Itoa(int(v.Spec.Ports[0].Port)) == p && v.Spec.PublishNotReadyAddresses
 					}) {
 						t.Errorf("%s: %s joins at %s, which is no service that is there before its pods are ready", place, s.Name, value)
@@ -209,10 +209,10 @@ func TestVolumesComeFromSomewhere(t *testing.T) {
 	for _, place := range places(t) {
 		objects := build(t, place)
 		maps := map[string]bool{}
-		for _, m := range of[*corev1.ConfigMap](objects) {
+		for _, m := range selectType[*corev1.ConfigMap](objects) {
 			maps[m.Name] = true
 		}
-		for _, s := range of[*appsv1.StatefulSet](objects) {
+		for _, s := range selectType[*appsv1.StatefulSet](objects) {
 			names := map[string]bool{}
 			for _, v := range s.Spec.Template.Spec.Volumes {
 				if v.ConfigMap != nil && !maps[v.ConfigMap.Name] {

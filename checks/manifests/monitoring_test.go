@@ -22,9 +22,9 @@ var (
 	inAlert  = regexp.MustCompile(`\$labels\.([a-z_]+)`)
 )
 
-// told are the labels of every metric in docs/metrics.md, those that Prometheus adds included. A test of the product
+// metricLabels are the labels of every metric in docs/metrics.md, those that Prometheus adds included. A test of the product
 // holds that this list is what the program tells.
-func told(t *testing.T) map[string][]string {
+func metricLabels(t *testing.T) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile(root + "/docs/metrics.md")
 	if err != nil {
@@ -104,7 +104,7 @@ func found(pattern *regexp.Regexp, text string) (out []string) {
 
 // Prometheus takes the alert rules, templates in them included, and they ask for labels that there are.
 func TestAlertRules(t *testing.T) {
-	known := told(t)
+	known := metricLabels(t)
 	groups, errs := rulefmt.ParseFile(root+"/k8s/monitoring/alerts.yaml", false, model.UTF8Validation,
 		parser.NewParser(parser.Options{}), slog.Default())
 	for _, err := range errs {
@@ -134,7 +134,7 @@ type dashboard struct {
 // Grafana itself is not to be had here: every panel has its place, and asks Prometheus for something that it
 // understands.
 func TestDashboard(t *testing.T) {
-	known := told(t)
+	known := metricLabels(t)
 	text, err := os.ReadFile(root + "/k8s/monitoring/grafana-dashboard.json")
 	if err != nil {
 		t.Fatal(err)

@@ -83,8 +83,8 @@ func build(t *testing.T, place string) []object {
 	return out
 }
 
-// of are the objects of one type.
-func of[T runtime.Object](objects []object) []T {
+// selectType returns the objects of one type.
+func selectType[T runtime.Object](objects []object) []T {
 	var out []T
 	for _, o := range objects {
 		if v, ok := o.obj.(T); ok {

@@ -22,7 +22,7 @@ const user = 65532
 
 func nodesOf(t *testing.T, place string) *appsv1.StatefulSet {
 	t.Helper()
-	for _, s := range of[*appsv1.StatefulSet](build(t, place)) {
+	for _, s := range selectType[*appsv1.StatefulSet](build(t, place)) {
 		if s.Name == "n" {
 			return s
 		}
@@ -31,9 +31,9 @@ func nodesOf(t *testing.T, place string) *appsv1.StatefulSet {
 	return nil
 }
 
-// TestNodesHaveRoomForOutputs holds that each pod of a node can write where the documents say, and that what it writes
+// TestNodesHaveSpaceForOutputs holds that each pod of a node can write where the documents say, and that what it writes
 // is kept as long as the place can keep it.
-func TestNodesHaveRoomForOutputs(t *testing.T) {
+func TestNodesHaveSpaceForOutputs(t *testing.T) {
 	for _, place := range append(places(t), root+"/checks/e2e/testdata/bare-nic") {
 		s := nodesOf(t, place)
 		c := s.Spec.Template.Spec.Containers[0]
@@ -91,8 +91,8 @@ func keeps(t *testing.T, place string, s *appsv1.StatefulSet, name string) {
 	t.Errorf("%s: %s is mounted from a volume that keeps nothing", place, name)
 }
 
-// TestRoomForOutputsBites holds that the test above sees what it is for.
-func TestRoomForOutputsBites(t *testing.T) {
+// TestSpaceForOutputsBites holds that the test above sees what it is for.
+func TestSpaceForOutputsBites(t *testing.T) {
 	s := nodesOf(t, root+"/k8s/base")
 	claims := s.Spec.VolumeClaimTemplates
 	if len(claims) != 1 || claims[0].Spec.AccessModes[0] != corev1.ReadWriteOnce {
@@ -113,9 +113,9 @@ func names(claims []corev1.PersistentVolumeClaim) (out []string) {
 	return out
 }
 
-// TestUnitsHaveRoomForOutputs holds that a unit whose system is read-only can write to the state directory, and that
+// TestUnitsHaveSpaceForOutputs holds that a unit whose system is read-only can write to the state directory, and that
 // this stays when the unit ends.
-func TestUnitsHaveRoomForOutputs(t *testing.T) {
+func TestUnitsHaveSpaceForOutputs(t *testing.T) {
 	for _, unit := range []string{"ringlet-node@.service", "ringlet-control.service"} {
 		text, err := os.ReadFile(root + "/deploy/systemd/" + unit)
 		if err != nil {
@@ -133,9 +133,9 @@ func TestUnitsHaveRoomForOutputs(t *testing.T) {
 	}
 }
 
-// TestComposeHasRoomForOutputs holds that each node has the volume of the outputs, and that the image has the
+// TestComposeHasSpaceForOutputs holds that each node has the volume of the outputs, and that the image has the
 // directory for it, with the owner that a new volume takes from there.
-func TestComposeHasRoomForOutputs(t *testing.T) {
+func TestComposeHasSpaceForOutputs(t *testing.T) {
 	text, err := os.ReadFile(root + "/docker-compose.yaml")
 	if err != nil {
 		t.Fatal(err)

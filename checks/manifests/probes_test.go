@@ -106,7 +106,7 @@ func (p *inPlace) asks(process, path string) (int, string) {
 // is alive and not ready, in the cluster it is both.
 func TestProbesAreAnswered(t *testing.T) {
 	var control, node *appsv1.StatefulSet
-	for _, s := range of[*appsv1.StatefulSet](build(t, root+"/k8s/base")) {
+	for _, s := range selectType[*appsv1.StatefulSet](build(t, root+"/k8s/base")) {
 		if s.Name == "n" {
 			node = s
 		} else {

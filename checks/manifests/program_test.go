@@ -63,7 +63,7 @@ func checkArguments(t *testing.T, where string, args []string) {
 
 func TestFlagsOfPodsExist(t *testing.T) {
 	for _, place := range places(t) {
-		for _, s := range of[*appsv1.StatefulSet](build(t, place)) {
+		for _, s := range selectType[*appsv1.StatefulSet](build(t, place)) {
 			checkArguments(t, place+": "+s.Name, s.Spec.Template.Spec.Containers[0].Args)
 		}
 	}
@@ -73,7 +73,7 @@ func TestFlagsOfPodsExist(t *testing.T) {
 func TestConfigurationsAreTaken(t *testing.T) {
 	for _, place := range places(t) {
 		objects := build(t, place)
-		for _, m := range of[*corev1.ConfigMap](objects) {
+		for _, m := range selectType[*corev1.ConfigMap](objects) {
 			for name, text := range m.Data {
 				file := filepath.Join(t.TempDir(), name)
 				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -83,7 +83,7 @@ func TestConfigurationsAreTaken(t *testing.T) {
 				if err != nil {
 					t.Errorf("%s: %s: %s", place, m.Name, out)
 				}
-				for _, s := range of[*appsv1.StatefulSet](objects) {
+				for _, s := range selectType[*appsv1.StatefulSet](objects) {
 					if s.Name == "n" && !bytes.Contains(out, fmt.Appendf(nil, " %d nodes", *s.Spec.Replicas)) {
 						t.Errorf("%s: there are %d pods, and the program says: %s", place, *s.Spec.Replicas, out)
 					}

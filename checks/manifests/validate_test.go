@@ -86,19 +86,19 @@ func TestValidationBites(t *testing.T) {
 	}
 }
 
-// TestPodsMeetTheStandardOfTheirNamespace asks pod security admission what it would say.
-func TestPodsMeetTheStandardOfTheirNamespace(t *testing.T) {
+// TestPodsFollowTheStandardOfTheirNamespace asks pod security admission what it would say.
+func TestPodsFollowTheStandardOfTheirNamespace(t *testing.T) {
 	rules, err := podsecuritypolicy.NewEvaluator(podsecuritypolicy.DefaultChecks(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, place := range places(t) {
 		objects := build(t, place)
-		level := podsecurity.Level(of[*corev1.Namespace](objects)[0].Labels[podsecurity.EnforceLevelLabel])
+		level := podsecurity.Level(selectType[*corev1.Namespace](objects)[0].Labels[podsecurity.EnforceLevelLabel])
 		if _, err := podsecurity.ParseLevel(string(level)); err != nil {
 			t.Errorf("%s: %v", place, err)
 		}
-		for _, s := range of[*appsv1.StatefulSet](objects) {
+		for _, s := range selectType[*appsv1.StatefulSet](objects) {
 			standard := podsecurity.LevelVersion{Level: level, Version: podsecurity.LatestVersion()}
 			verdict := podsecuritypolicy.AggregateCheckResults(rules.EvaluatePod(standard, &s.Spec.Template.ObjectMeta,
 				&s.Spec.Template.Spec))
@@ -119,11 +119,11 @@ func TestPodsMeetTheStandardOfTheirNamespace(t *testing.T) {
 func TestCertificates(t *testing.T) {
 	objects := build(t, overlays+"/cert-manager")
 	issuers := map[string]bool{}
-	for _, i := range of[*certmanager.Issuer](objects) {
+	for _, i := range selectType[*certmanager.Issuer](objects) {
 		issuers[i.Name] = true
 	}
 	leaves := 0
-	for _, c := range of[*certmanager.Certificate](objects) {
+	for _, c := range selectType[*certmanager.Certificate](objects) {
 		if !issuers[c.Spec.IssuerRef.Name] {
 			t.Errorf("%s: there is no issuer %s", c.Name, c.Spec.IssuerRef.Name)
 		}
@@ -159,7 +159,7 @@ func TestCertificates(t *testing.T) {
 		}
 	}
 	var wanted int
-	for _, s := range of[*appsv1.StatefulSet](objects) {
+	for _, s := range selectType[*appsv1.StatefulSet](objects) {
 		wanted += int(*s.Spec.Replicas)
 	}
 	if leaves != wanted+2 {
