@@ -48,7 +48,7 @@ func Produce(name string, mem []byte, pid uint32) (*Producer, error) {
 	r.silent.Store(0)
 	r.state.Store(uint32(Attached)) // first: who sees the new number sees no state of the one before
 	r.attached.Add(1)
-	r.records.Ring()
+	r.records.Wake()
 	return p, nil
 }
 
@@ -160,7 +160,7 @@ func (p *Producer) Commit(event uint64, kind uint8, size int) error {
 	p.written.Store(p.position)
 	// Once for each sleep: a consumer takes long to wake up, and meanwhile each ring would be a system call.
 	if w := p.wake.Load(); from < w && w <= p.position {
-		p.records.Ring()
+		p.records.Wake()
 	}
 	p.out = false
 	return nil
@@ -201,5 +201,5 @@ func (p *Producer) Leave(ended bool) {
 	}
 	p.out = false
 	p.state.Store(uint32(s))
-	p.records.Ring()
+	p.records.Wake()
 }
