@@ -222,7 +222,7 @@ func TestPreGrantedRefuses(t *testing.T) {
 	}{
 		"asked by nobody": {func() error { return r.b.AnswerWindowRequest(2, placing.AppendWindowRequest(nil)) },
 			"rank 2 asked for its share of the slots, and has none"},
-		"asked badly": {func() error { return r.b.AnswerWindowRequest(3, []byte{4}) }, "a question of 1 bytes"},
+		"asked badly": {func() error { return r.b.AnswerWindowRequest(3, []byte{4}) }, "a window request of 1 bytes"},
 		"announced": {func() error { return r.b.Announce(3, r.piece(0, 0).announcement(0, 0, 1)) },
 			"has granted its windows for all MEPs"},
 	} {
