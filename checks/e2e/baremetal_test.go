@@ -185,5 +185,5 @@ func TestBareMetal(t *testing.T) {
 		}
 		h.mustOn(2, "test -s /etc/ringlet/certs/n2.key") // keys are the host's
 	})
-	f.tell()
+	f.print()
 }

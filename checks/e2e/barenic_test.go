@@ -52,5 +52,5 @@ func TestKubernetesBareNIC(t *testing.T) {
 	r.recorded(t, k.places("n-0", "n-1", "n-2")...)
 	k.page(t)
 	f.add("goodput between three hosts on their own network", "%.3f Gbit/s", goodput)
-	f.tell()
+	f.print()
 }

@@ -164,5 +164,5 @@ func TestDocker(t *testing.T) {
 	r.salvaged(t, volume("n2"))
 	do("up", "--detach", "--no-build")
 	f.took("n3 up again: the next run with all four goes on", whole(t, c))
-	f.tell()
+	f.print()
 }

@@ -183,7 +183,7 @@ func (k *kubernetes) deploy(place string, nodes int) time.Duration {
 	k.image()
 	k.t.Cleanup(func() {
 		if k.t.Failed() {
-			k.tell()
+			k.printState()
 		}
 		k.must("delete", "namespace", "ringlet", "--wait", "--timeout=120s")
 	})
@@ -201,8 +201,8 @@ func (k *kubernetes) deploy(place string, nodes int) time.Duration {
 	return k.allReady(2 * time.Minute)
 }
 
-// tell prints what there is to know about pods when something went wrong.
-func (k *kubernetes) tell() {
+// printState prints what there is to know about pods when something went wrong.
+func (k *kubernetes) printState() {
 	for _, args := range [][]string{
 		{"get", "pods", "-o", "wide"}, {"get", "events", "--sort-by=.lastTimestamp"},
 		{"logs", "ringlet-control-0", "--tail=50"},
@@ -258,7 +258,7 @@ func TestKubernetes(t *testing.T) {
 	step("a host is cut off", func(t *testing.T) { k.cutHost(t, c, &f) })
 	step("a rolling update between runs", func(t *testing.T) { k.update(t, c, &f) })
 	step("a host is drained", func(t *testing.T) { k.drain(t, c, &f) })
-	f.tell()
+	f.print()
 }
 
 // whole holds that a run works again, and is how long it took to get there.

@@ -19,8 +19,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// patience is how long anything may take on a machine that does other things too.
-const patience = 60 * time.Second
+// waitLimit is how long anything may take on a machine that does other things too.
+const waitLimit = 60 * time.Second
 
 // size of a window.
 type size struct{ width, height int64 }
@@ -62,7 +62,7 @@ func open(t *testing.T, s size, dark bool, prepare ...func(dir string)) *browser
 		chromedp.Flag("disable-sync", true), chromedp.Flag("hide-scrollbars", true),
 		chromedp.Flag("force-color-profile", "srgb"),
 		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Env("TMPDIR="+dir, "HOME="+dir),
-		chromedp.WSURLReadTimeout(patience),
+		chromedp.WSURLReadTimeout(waitLimit),
 		chromedp.ModifyCmdFunc(func(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }),
 	}
 	alloc, stop := chromedp.NewExecAllocator(context.Background(), options...)
@@ -78,7 +78,7 @@ func open(t *testing.T, s size, dark bool, prepare ...func(dir string)) *browser
 		cancel()
 		stop()
 		// Its children end a little later and still write: until they have, the folder comes again.
-		for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		for end := time.Now().Add(waitLimit); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 			if err := os.RemoveAll(dir); err == nil && !used(dir) {
 				return
 			}
@@ -156,7 +156,7 @@ func (b *browser) js(script string) {
 // wait asks until it is so.
 func (b *browser) wait(what, script string) {
 	b.t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(waitLimit); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		var is bool
 		if err := chromedp.Run(b.ctx, chromedp.Evaluate("Boolean("+script+")", &is)); err == nil && is {
 			return
@@ -165,7 +165,7 @@ func (b *browser) wait(what, script string) {
 	b.clean()
 	var text string
 	_ = chromedp.Run(b.ctx, chromedp.Evaluate(`document.body.innerText.slice(0, 3000)`, &text))
-	b.t.Fatalf("after %v it is not so: %s\nthe page says:\n%s", patience, what, text)
+	b.t.Fatalf("after %v it is not so: %s\nthe page says:\n%s", waitLimit, what, text)
 }
 
 func quoted(s string) string { return fmt.Sprintf("%q", s) }
@@ -240,7 +240,7 @@ func (p *process) end() {
 		return
 	}
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
-	forced := time.AfterFunc(patience/2, func() { _ = p.cmd.Process.Kill() })
+	forced := time.AfterFunc(waitLimit/2, func() { _ = p.cmd.Process.Kill() })
 	defer forced.Stop()
 	_ = p.cmd.Wait() // bounded by forced
 }
@@ -248,19 +248,19 @@ func (p *process) end() {
 // says waits for a line with a text in it.
 func (p *process) says(t *testing.T, text string) string {
 	t.Helper()
-	var heard []string
-	for end := time.After(patience); ; {
+	var lines []string
+	for end := time.After(waitLimit); ; {
 		select { // bounded by end
 		case line, ok := <-p.lines:
 			if !ok {
-				t.Fatalf("%s ended without %q:\n%s", p.cmd.Path, text, strings.Join(heard, "\n"))
+				t.Fatalf("%s ended without %q:\n%s", p.cmd.Path, text, strings.Join(lines, "\n"))
 			}
-			heard = append(heard, line)
+			lines = append(lines, line)
 			if strings.Contains(line, text) {
 				return line
 			}
 		case <-end:
-			t.Fatalf("%s did not say %q in %v:\n%s", p.cmd.Path, text, patience, strings.Join(heard, "\n"))
+			t.Fatalf("%s did not say %q in %v:\n%s", p.cmd.Path, text, waitLimit, strings.Join(lines, "\n"))
 		}
 	}
 }

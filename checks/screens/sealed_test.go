@@ -103,7 +103,7 @@ func TestThePageWithCertificates(t *testing.T) {
 	watcher.clean()
 
 	stranger := open(t, desk, false, nobody)
-	ctx, cancel := context.WithTimeout(stranger.ctx, patience)
+	ctx, cancel := context.WithTimeout(stranger.ctx, waitLimit)
 	defer cancel()
 	err := chromedp.Run(ctx, chromedp.Navigate(at))
 	// Mostly ERR_BAD_SSL_CLIENT_AUTH_CERT. In TLS 1.3 a server judges a client after the handshake, so the browser may

@@ -210,7 +210,7 @@ func (b *browser) as(change string) {
 }
 
 // A viewer sees and cannot command; whoever may see nothing is told so, and does not ask again and again.
-func TestWhoMayNotCommandIsTold(t *testing.T) {
+func TestWhoMayNotCommandSeesWhy(t *testing.T) {
 	t.Parallel()
 	_, at := fake(t)
 	b := open(t, desk, false)

@@ -33,9 +33,9 @@ func TestNetworkGoesOn(t *testing.T) {
 	}()
 	const rounds, most = 100, 10
 	for round := range int64(rounds) {
-		for breaths := 0; woken.Load() <= round; breaths++ {
-			if breaths > most {
-				t.Fatalf("who waits had not gone on after %d breaths, in round %d", breaths, round)
+		for yields := 0; woken.Load() <= round; yields++ {
+			if yields > most {
+				t.Fatalf("who waits had not gone on after %d breaths, in round %d", yields, round)
 			}
 			Yield()
 		}

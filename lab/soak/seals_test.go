@@ -19,8 +19,8 @@ func writeFile(t *testing.T, dir, name, text string) string {
 	return path
 }
 
-// TestLedger: a closed file stays as it was; one that is being written may change its bytes and its name.
-func TestLedger(t *testing.T) {
+// TestSealLog: a closed file stays as it was; one that is being written may change its bytes and its name.
+func TestSealLog(t *testing.T) {
 	dir, l := t.TempDir(), &sealLog{}
 	look := func(wantAgain int, want string) {
 		t.Helper()
@@ -52,8 +52,8 @@ func TestLedger(t *testing.T) {
 	look(2, "bu0-00001.mdf was closed, and is gone")
 }
 
-// TestLedgerForgets the oldest runs, and what it knew of them.
-func TestLedgerForgets(t *testing.T) {
+// TestSealLogForgets the oldest runs, and what it knew of them.
+func TestSealLogForgets(t *testing.T) {
 	dir, l := t.TempDir(), &sealLog{}
 	for _, run := range []string{"run-000009", "run-000010", "run-000011"} {
 		writeFile(t, dir, run+"/bu0-00001.mep", run)

@@ -151,7 +151,7 @@ func FuzzParseWrite(f *testing.F) {
 	})
 }
 
-func FuzzParseEchoLane(f *testing.F) {
+func FuzzParseSpaceAck(f *testing.F) {
 	f.Add(golden.Hex(f, "echo")[headerSize:])
 	f.Fuzz(func(t *testing.T, in []byte) {
 		next, limit, bitmap, rest, ok := parseSpaceAck(in)

@@ -114,7 +114,7 @@ func TestLostCreditIsMadeGoodByTheNext(t *testing.T) {
 	}
 }
 
-func TestEchoOfWhatWasNeverSentIsRefused(t *testing.T) {
+func TestAckOfWhatWasNeverSentIsRefused(t *testing.T) {
 	for _, at := range starts {
 		for name, applyAck := range map[string]func(*sendSpace) bool{
 			"next": func(s *sendSpace) bool { return s.applyAck(at+3, at+9, nil, func(*record) {}) },

@@ -170,9 +170,9 @@ func TestRefusedDmoveIsReportedToTheReceiverOnly(t *testing.T) {
 	}
 }
 
-// TestLateEchoesDoNotSlowRepairDown: round trips measured across a standstill would make each later repair wait as
+// TestLateAcksDoNotSlowRepairDown: round trips measured across a standstill would make each later repair wait as
 // long.
-func TestLateEchoesDoNotSlowRepairDown(t *testing.T) {
+func TestLateAcksDoNotSlowRepairDown(t *testing.T) {
 	d := newDuo(t, Config{})
 	d.write(0, 0, pattern(100_000, 1), 1)
 	d.drop = func(from int, _ []byte) bool { return from == 1 }

@@ -7,21 +7,21 @@ import (
 	"ringlet/transport/simnet"
 )
 
-// talker is a machine that has so many datagrams to send, and counts those that come.
-type talker struct{ more, got int }
+// sender is a machine that has so many datagrams to send, and counts those that come.
+type sender struct{ more, got int }
 
-func (m *talker) Next(_ int64, buf []byte) int {
+func (m *sender) Next(_ int64, buf []byte) int {
 	if m.more == 0 {
 		return 0
 	}
 	m.more--
 	return copy(buf, "x")
 }
-func (m *talker) Receive(int64, []byte) error { m.got++; return nil }
-func (m *talker) EndBatch()                   {}
-func (m *talker) Deadline() int64             { return 0 }
-func (m *talker) Tick(int64)                  {}
-func (m *talker) Due() bool                   { return m.more > 0 }
+func (m *sender) Receive(int64, []byte) error { m.got++; return nil }
+func (m *sender) EndBatch()                   {}
+func (m *sender) Deadline() int64             { return 0 }
+func (m *sender) Tick(int64)                  {}
+func (m *sender) Due() bool                   { return m.more > 0 }
 
 // TestPairLosesAndReordersAsAsked: whoever owns the ends, what is sent arrives or is counted as lost, and the same seed
 // gives the same run.
@@ -29,7 +29,7 @@ func TestPairLosesAndReordersAsAsked(t *testing.T) {
 	for _, shell := range []simnet.SendMode{simnet.Eager, simnet.Inline, simnet.Pumped} {
 		var runs [2]simnet.Pair
 		for i := range runs {
-			a, b := &talker{more: 1000}, &talker{}
+			a, b := &sender{more: 1000}, &sender{}
 			p := simnet.NewPair(a, b, 100, simnet.Faults{Loss: 0.2, Reorder: 0.5, Delay: time.Millisecond}, 3)
 			p.SetSendModes(shell, shell)
 			p.Lose = func(int, []byte) bool { return a.more == 500 }
