@@ -87,8 +87,8 @@ var goneWords = map[string]string{
 	"wording":      "plural",
 }
 
-// fineWords are the words of goneWords that a package has from elsewhere: a standard, a format, a frozen name, a word of
-// its own trade.
+// fineWords are the words of goneWords that a package has from elsewhere: a standard, a format, a frozen name, a word
+// of its own trade.
 var fineWords = map[string][]string{
 	"halves":   {"builderunit/recording", "transport/quic"},       // of a block; of a packet that went in two
 	"echo":     {"sim", "lab/bench"},                              // SCI's packets that confirm; an echo service over UDP
@@ -99,8 +99,8 @@ var fineWords = map[string][]string{
 	"patience": {"clients/frontend"},                              // a name that programs of others use
 }
 
-// scarceWords are words that mean one thing each, in the packages that have it. Names of tests, which are sentences, may
-// have them anywhere.
+// scarceWords are words that mean one thing each, in the packages that have it. Names of tests, which are sentences,
+// may have them anywhere.
 var scarceWords = map[string][]string{
 	"asked":  {},
 	"books":  {},
