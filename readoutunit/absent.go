@@ -9,7 +9,7 @@ import (
 )
 
 // barrierTries is how many time-outs of the barrier a readout unit waits for others that may be gone, where the run
-// bears that: by then whoever watches them has decided.
+// tolerates that: by then whoever watches them has decided.
 const barrierTries = 6
 
 // applyAbsences takes who among the readout units has gone or come back. The cycles that it concerns come behind it.

@@ -10,7 +10,7 @@ import (
 	"ringlet/readoutunit/source"
 )
 
-// conduct takes turn after turn as the order says.
+// conduct takes action after action as the order says.
 func (u *Unit) conduct() error {
 	var phase phase
 	for {

@@ -13,7 +13,7 @@ type DisciplineConfig struct {
 	Seats       Seats // of disciplines with phases
 	Fence       bool  // a phase ends with the outcome of its write
 	RoundCycles int   // cycles of tokens that are served in one round of phases, at most
-	PreGranted  bool  // windows stand for all MEPs
+	PreGranted  bool  // windows are granted once, for all MEPs
 }
 
 // Discipline is a row of the table of disciplines: who decides when a readout unit may send.
@@ -23,7 +23,7 @@ type Discipline struct {
 	Tags             bool // tags pass from readout unit to readout unit
 	Bypass           bool // a busy one passes them on unserved
 	Pull             bool // builder units ask for MEPs and for their parts
-	AllowsPreGranted bool // windows may stand for all MEPs: neither size nor request of a MEP decides what is sent
+	AllowsPreGranted bool // windows may be granted for all MEPs: neither size nor request of a MEP decides what is sent
 	MaxRUs           int  // 0: as many as there may be
 	Open             func(DisciplineConfig) Order
 }

@@ -52,7 +52,7 @@ func (u *Unit) HandleLinkDown(rank int) bool {
 	return ok && u.tolerateLoss(bu, errLinkDown) == nil
 }
 
-// tolerateLoss takes an error of the link to a builder unit, and returns it unless the run bears the loss of that.
+// tolerateLoss takes an error of the link to a builder unit, and returns it unless the run tolerates the loss of that.
 func (u *Unit) tolerateLoss(bu int, err error) error {
 	if !u.isExpendable(bu) {
 		return err

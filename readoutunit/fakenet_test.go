@@ -24,7 +24,7 @@ type fakeNetwork struct {
 	write      func(n int) error     // outcome of calling Write, by number
 	completion func(n int) error     // outcome of write number n
 	mute       bool                  // no grants at all
-	slots      int                   // of each builder unit, where windows stand; 0: 2
+	slots      int                   // of each builder unit, where windows are pre-granted; 0: 2
 
 	mu       sync.Mutex
 	stopped  map[int]bool // ranks that answer no write
@@ -37,7 +37,7 @@ type fakeNetwork struct {
 	order    []string             // of writes
 	signals  int
 	writes   int
-	quiesced [][2]int // ranks that were told, and of how many exclusions
+	quiesced [][2]int // ranks that got one, and of how many exclusions
 }
 
 func newFakeNetwork() *fakeNetwork {
@@ -223,7 +223,7 @@ func (n *fakeNetwork) resume(t *testing.T, rank int) {
 }
 
 // checkWindow notes which MEP is written, and holds that it goes through the window that was granted for it or that
-// stands.
+// was pre-granted.
 func (n *fakeNetwork) checkWindow(rank int, ref shmem.Ref, imm uint64) (uint64, error) {
 	mep, _, slot := placing.ParseImmediate(imm)
 	if granted := (shmem.Ref{Window: uint32(rank), Gen: mep + 1}); ref != granted && ref != preGrantedRef(rank, slot) {
@@ -238,7 +238,7 @@ func preGrantedRef(rank int, slot uint32) shmem.Ref {
 	return shmem.Ref{Window: slot, Gen: uint32(rank)}
 }
 
-// preGrant answers a question for standing grants.
+// preGrant answers a window request.
 func (n *fakeNetwork) preGrant(rank int) {
 	if n.mute {
 		return

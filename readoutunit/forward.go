@@ -23,7 +23,7 @@ func (u *Unit) launchTags(t *tagnet.Tokens) error {
 
 // HandleTag takes a signal of kind placing.KindTag from a readout unit. An error says what was wrong with it; it had no
 // effect. A tag that contradicts the tokens ends the unit as well: it would never get back to the scheduler, and the
-// ring stand still.
+// tag ring stand still.
 func (u *Unit) HandleTag(ru int, payload []byte) error {
 	err := u.handleTag(ru, payload)
 	var wrong *tagError

@@ -13,7 +13,7 @@ import (
 	"ringlet/tagnet"
 )
 
-// forwarded is what comes after a readout unit in the ring.
+// forwarded is what comes after a readout unit in the tag ring.
 type forwarded struct {
 	mu   sync.Mutex
 	tags []tagnet.Tag
@@ -146,7 +146,8 @@ func TestTagNotPassedOn(t *testing.T) {
 	}
 }
 
-// stopped is the only unit of a ring with three builder units, at ranks 5, 6 and 7, whose goroutines the test plays.
+// stopped is the only unit of a tag ring with three builder units, at ranks 5, 6 and 7, whose goroutines the test
+// plays.
 func stopped(t *testing.T, forward func(*tagnet.Tag) error) *Unit {
 	u := New(Config{
 		BURanks:   []int{5, 6, 7},
@@ -162,7 +163,7 @@ func stopped(t *testing.T, forward func(*tagnet.Tag) error) *Unit {
 }
 
 // TestTagsNobodyWants holds that tags still under way when the scheduler has finished are no failure of the unit that
-// ends the ring.
+// ends the tag ring.
 func TestTagsNobodyWants(t *testing.T) {
 	on := forwarded{err: io.EOF}
 	u := stopped(t, on.add)
@@ -176,8 +177,8 @@ func TestTagsNobodyWants(t *testing.T) {
 	}
 }
 
-// TestTagThatContradictsEndsTheUnit: were it only dropped, its group would stay busy, and the ring stand still without
-// a word.
+// TestTagThatContradictsEndsTheUnit: were it only dropped, its group would stay busy, and the tag ring stand still
+// without a word.
 func TestTagThatContradictsEndsTheUnit(t *testing.T) {
 	r := newRig(t, generator(t, 1), func(_ *rig, c *Config) {
 		c.RU, c.RUs, c.Order, c.Forward = 1, 3, newTagRing(1, 3, 2, true), (&forwarded{}).add

@@ -144,7 +144,7 @@ func (m *fullModel) grant(t *rapid.T) {
 	m.cycle++
 }
 
-// serve does what Turn says, and has its outcome.
+// serve does what NextAction says, and has its outcome.
 func (m *fullModel) serve(t *rapid.T) {
 	action, n := m.f.NextAction()
 	if action != Send {

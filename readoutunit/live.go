@@ -16,7 +16,7 @@ type liveScheduler interface {
 	ReportReach(tagnet.Reach) error
 }
 
-// reportReach tells the scheduler how far the live data go. That a conversation is over its other methods tell.
+// reportReach tells the scheduler how far the live data go. That a session is over its other methods tell.
 func (u *Unit) reportReach(r live.Reach) {
 	sched, ok := u.cfg.Scheduler.(liveScheduler)
 	if !ok {

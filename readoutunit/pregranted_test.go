@@ -18,7 +18,7 @@ import (
 	"ringlet/transport/link"
 )
 
-// preGrantedRig makes a rig's windows stand, in rounds of up to so many cycles.
+// preGrantedRig makes a rig's windows pre-granted, in rounds of up to so many cycles.
 func preGrantedRig(streams, buffers, most int, free bool) func(*rig, *Config) {
 	return func(r *rig, c *Config) {
 		s := NewShift(c.RU, SeatsInOrder(c.RUs, len(c.BURanks)), len(c.BURanks), c.Slots, !free)
@@ -28,8 +28,8 @@ func preGrantedRig(streams, buffers, most int, free bool) func(*rig, *Config) {
 	}
 }
 
-// TestRunPreGranted takes a unit alone through a whole run with windows that stand, with and without a fence, in pieces
-// and in large writes.
+// TestRunPreGranted takes a unit alone through a whole run with pre-granted windows, with and without a fence, in
+// pieces and in large writes.
 func TestRunPreGranted(t *testing.T) {
 	for _, streams := range []int{1, 3, 40} {
 		for _, free := range []bool{false, true} {
@@ -136,8 +136,8 @@ func TestFailuresPreGranted(t *testing.T) {
 	}
 }
 
-// TestWindowsOfTheOtherKind holds that a grant for one MEP is refused where windows stand, and standing ones where they
-// do not.
+// TestWindowsOfTheOtherKind holds that a grant for one MEP is refused where windows are pre-granted, and
+// pre-granted ones where they are not.
 func TestWindowsOfTheOtherKind(t *testing.T) {
 	r := newRig(t, &scripted{blocks: 1, end: io.EOF}, preGrantedRig(1, 2, 1, false))
 	g := placing.Grant{
@@ -164,7 +164,7 @@ func TestWindowsOfTheOtherKind(t *testing.T) {
 	}
 	other := newRig(t, &scripted{blocks: 1, end: io.EOF}, nil)
 	if err := other.unit.HandlePreGrants(5, s.Append(nil)); err == nil || other.unit.Stats().Refused != 1 {
-		t.Error("standing windows are taken where each MEP has its own")
+		t.Error("pre-granted windows are taken where each MEP has its own")
 	}
 }
 

@@ -2,9 +2,9 @@ package readoutunit
 
 import "ringlet/tagnet"
 
-// RejectionPolicy says what a readout unit gives up since it hears that events were rejected. The zero value: nothing,
+// RejectionPolicy says what a readout unit gives up since it learns that events were rejected. The zero value: nothing,
 // and everything stays until the scheduler has its outcome. It may be given up only where nobody fetches it again:
-// builder units ask for what they want, and a run does not bear the loss of one (docs/design/054-decisions.md).
+// builder units ask for what they want, and a run does not tolerate the loss of one (docs/design/054-decisions.md).
 type RejectionPolicy struct {
 	// Packing is the number of events of a MEP; 0: nothing is given up.
 	Packing int

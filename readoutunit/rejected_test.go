@@ -11,8 +11,8 @@ import (
 )
 
 // TestRejectionsAgainstModel has tokens, decisions with gaps, outcomes and writes at random: a MEP goes when all before
-// it have gone, and the scheduler has its outcome, or all its events were told as rejected, its token came, and nothing
-// is to be done for it.
+// it have gone, and the scheduler has its outcome, or all its events were reported as rejected, its token came, and
+// nothing is to be done for it.
 func TestRejectionsAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const held = 8
@@ -83,7 +83,7 @@ func TestRejectionsComeAgain(t *testing.T) {
 	r.MarkRejected(0, 6)
 	r.MarkRejected(2, 6) // events 8 and 9 were accepted
 	if free() != 0 {
-		t.Error("MEP 0 is free, of which two events were never told as rejected")
+		t.Error("MEP 0 is free, of which two events were never reported as rejected")
 	}
 	r.MarkRejected(0, 25)
 	if got := free(); got != 2 {
@@ -165,7 +165,7 @@ func TestRejectEndsWhatWasNotAskedFor(t *testing.T) {
 }
 
 // TestMemoryOfRejectedMEPsIsUsedAgain holds that a unit reads on into the memory of MEPs that were rejected, before the
-// scheduler has any outcome, and bears that the scheduler holds up for such ones.
+// scheduler has any outcome, and does not mind that the scheduler holds up such ones.
 func TestMemoryOfRejectedMEPsIsUsedAgain(t *testing.T) {
 	r := newRig(t, &scripted{blocks: 10, end: io.EOF}, func(r *rig, c *Config) {
 		c.Retention, c.Order, c.Rejection = newRetention(t, 1, 40, 3), NewPulled(3, 2), RejectionPolicy{Packing: 1}

@@ -120,7 +120,7 @@ func TestRetentionWaits(t *testing.T) {
 	})
 }
 
-// What is put aside outlives its room, and goes when it is not held up any more.
+// What is put aside outlives its buffer, and goes when it is not held up any more.
 func TestRetentionCopiesHeldUp(t *testing.T) {
 	r, err := NewRetention(make([]byte, 4*8), 8)
 	if err != nil {

@@ -8,8 +8,8 @@ const minPhaseTime = 20 * time.Millisecond
 
 // roundPacer tells how many cycles the next round of phases should have, from how long it took to write the parts of
 // this round and of the one before. Time in barriers, and for tokens, does not count: more cycles make it no longer. It
-// is a core. Units that hold phases by a barrier agree on the least that any of them offers. The zero pace knows
-// nothing yet.
+// is a core. Units that hold phases by a barrier agree on the least that any of them offers. The zero roundPacer
+// knows nothing yet.
 type roundPacer struct {
 	round             uint64 // number of its first cycle
 	current, previous roundWrites

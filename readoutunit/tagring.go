@@ -25,8 +25,8 @@ type TagOrder interface {
 // sender.
 //
 // A unit writes one MEP's part at a time: two would share its port, both tags would leave together, and stay together
-// round the ring, while other ports idle. The next write begins when the outcome of the one before is here: its tag and
-// its window mostly are.
+// round the tag ring, while other ports idle. The next write begins when the outcome of the one before is here: its tag
+// and its window mostly are.
 //
 // A tag that would wait long is passed on unserved where by-pass is allowed, and comes again; so tags may overtake one
 // another. Without by-pass none does, so that the scheduler can check their order.
@@ -42,7 +42,7 @@ type tagRing struct {
 	nextHeld  int       // index of the first that waits to be served
 	writing   bool      // a write is under way
 	outgoing  []tagnet.Tag
-	forwarded int    // of onward
+	forwarded int    // of outgoing
 	bypassed  uint64 // tags passed on unserved since the unit was busy
 }
 
@@ -53,7 +53,7 @@ type heldTag struct {
 }
 
 // bypassRatioX2 is how much work may be ahead of a tag that waits, in halves of its own part. A tag that is passed on
-// loses its turn and a loop, so parts of ordinary size, of which one or two are ahead, are waited for. The 99th
+// loses its place and a loop, so parts of ordinary size, of which one or two are ahead, are waited for. The 99th
 // percentile with 4 units, in virtual time (2026-11-21): passing on whenever the unit writes, 18 % more than never; at
 // 2½, 14 % less (a fifth of the load, one part in 150 five times as large).
 const bypassRatioX2 = 5
@@ -123,7 +123,7 @@ func (r *tagRing) ApplyGrant(bu int, g *placing.Grant) error {
 	return nil
 }
 
-// AddTag implements Ring.
+// AddTag implements TagOrder.
 func (r *tagRing) AddTag(t *tagnet.Tag) error {
 	if err := r.matchToken(t); err != nil {
 		return err
@@ -290,7 +290,7 @@ func (r *tagRing) markServed(n uint64) {
 // AdvancePhase implements Order; there are no phases.
 func (r *tagRing) AdvancePhase(int) {}
 
-// NextForward implements Ring.
+// NextForward implements TagOrder.
 func (r *tagRing) NextForward() (tagnet.Tag, bool) {
 	if r.forwarded == len(r.outgoing) {
 		r.outgoing, r.forwarded = r.outgoing[:0], 0
@@ -300,5 +300,5 @@ func (r *tagRing) NextForward() (tagnet.Tag, bool) {
 	return r.outgoing[r.forwarded-1], true
 }
 
-// Bypassed implements Ring.
+// Bypassed implements TagOrder.
 func (r *tagRing) Bypassed() uint64 { return r.bypassed }

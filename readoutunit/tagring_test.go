@@ -19,8 +19,8 @@ func unitNames(kind string, n int) (names []string) {
 	return names
 }
 
-// TestRing lets everything in a ring happen in any order, with builder units lost and taken back: no group ever has two
-// running events, nor two senders, every MEP gets one outcome, every tag returns as it should, and nothing is ever
+// TestRing lets everything in a tag ring happen in any order, with builder units lost and taken back: no group ever has
+// two running events, nor two senders, every MEP gets one outcome, every tag returns as it should, and nothing is ever
 // stuck.
 func TestRing(t *testing.T) {
 	again := uint64(0)
@@ -99,7 +99,7 @@ func largeNowAndThen(unit int, every uint64) func(int, uint64) float64 {
 	}
 }
 
-// TestEveryInterleavingOfARing walks through all orders in which things can happen in small rings. The second MEP's
+// TestEveryInterleavingOfARing walks through all orders in which things can happen in small tag rings. The second MEP's
 // part of the first readout unit is large, so that the tag of the third is passed on there where it may be.
 func TestEveryInterleavingOfARing(t *testing.T) {
 	for _, tc := range []struct {

@@ -138,8 +138,8 @@ func TestBypassShortensTheTail(t *testing.T) {
 	}
 }
 
-// TestRingKeepsPortsBusy holds that a ring with as many builder as readout units uses most of the ports: tags do not
-// bunch.
+// TestRingKeepsPortsBusy holds that a tag ring with as many builder as readout units uses most of the ports: tags do
+// not bunch.
 func TestRingKeepsPortsBusy(t *testing.T) {
 	for _, bypass := range []bool{false, true} {
 		cfg := tagnet.Config{

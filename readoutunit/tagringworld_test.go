@@ -9,9 +9,9 @@ import (
 	"ringlet/tagnet"
 )
 
-// tagRingWorld is a whole ring: the scheduler's core, the cores of all readout units, and what is on its way between
-// them. Builder units grant what all have announced and tell what is whole. Nothing happens by itself: a test says what
-// happens next.
+// tagRingWorld is a whole tag ring: the scheduler's core, the cores of all readout units, and what is on its way
+// between them. Builder units grant what all have announced and tell what is whole. Nothing happens by itself: a test
+// says what happens next.
 type tagRingWorld struct {
 	t     failer
 	size  func(ru int, mep uint64) float64 // of a part, 1 for an ordinary one; nil if all are
@@ -59,7 +59,7 @@ type building struct {
 	announced, placed map[int]bool
 }
 
-// newTagRingWorld makes a ring. Of the configuration, what makes it one need not be given.
+// newTagRingWorld makes a tag ring. Of the configuration, what makes it one need not be given.
 func newTagRingWorld(t failer, cfg tagnet.Config) *tagRingWorld {
 	cfg.TagRing, cfg.Loose, cfg.Packing = true, true, 1
 	core, err := tagnet.NewCore(cfg)
@@ -237,7 +237,7 @@ func (w *tagRingWorld) deliverGrant(i int) {
 	w.forward(g.ru)
 }
 
-// send begins the write that a readout unit's turn is at, if it is.
+// send begins the write that is a readout unit's next action, if it is one.
 func (w *tagRingWorld) send(ru int) (uint64, bool) {
 	action, place := w.rus[ru].NextAction()
 	if action != Send {

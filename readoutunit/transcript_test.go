@@ -12,7 +12,7 @@ import (
 	"ringlet/testkit/transcript"
 )
 
-// TestTranscripts plays every conversation in testdata with the cores of all readout units of a view.
+// TestTranscripts plays every transcript in testdata with the cores of all readout units of a view.
 func TestTranscripts(t *testing.T) {
 	transcript.Play(t, func(t *testing.T) transcript.Answer {
 		p := &player{t: t}

@@ -9,7 +9,7 @@ import (
 	"ringlet/testkit/transcript"
 )
 
-// tagRingPlayer tells what happens in a whole ring.
+// tagRingPlayer tells what happens in a whole tag ring.
 type tagRingPlayer struct {
 	*player
 	w *tagRingWorld
@@ -220,7 +220,7 @@ func (p *tagRingPlayer) builder(bu int, w []string) string { // bu0 has built ME
 	return p.scheduler()
 }
 
-// tags tells the state of the ring.
+// tags tells the state of the tag ring.
 func (p *tagRingPlayer) tags() string {
 	reg := p.w.core.Registers()
 	g := reg.GetCounters().GetTags()

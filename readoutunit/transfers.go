@@ -307,7 +307,7 @@ func (s *Transfers) ApplyPreGrants(bu int, m *placing.PreGrants) error {
 	return s.applyPreGrants(bu, m, func(uint64) {})
 }
 
-// applyPreGrants is Standing, and calls each with the place of every transfer that has its window now.
+// applyPreGrants is ApplyPreGrants, and calls each with the place of every transfer that has its window now.
 func (s *Transfers) applyPreGrants(bu int, m *placing.PreGrants, each func(n uint64)) error {
 	if s.preGranted == nil {
 		return fmt.Errorf("builder unit %d granted windows for all MEPs, where they are granted for each", bu)

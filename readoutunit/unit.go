@@ -11,10 +11,10 @@ package readoutunit
 //	                                       from their buffers
 //	5 HandleCompletion (parallel: receivers)    the burst has its outcome; fence and barrier go on
 //	6 release   (sequential: dispatcher)   MEPs have their outcome everywhere: their buffers are free
-//	7 forward   (sequential: forwarder)    in a ring: a tag that this unit is done with goes on to the next, or back to
-//	                                       the scheduler
+//	7 forward   (sequential: forwarder)    in a tag ring: a tag that this unit is done with goes on to the next, or
+//	                                       back to the scheduler
 //
-// Where windows stand for all MEPs, the dispatcher asks for them once and there is no stage 3: nothing is done per MEP
+// Where windows are pre-granted, the dispatcher asks for them once and there is no stage 3: nothing is done per MEP
 // but to take its token and to put its part into a burst.
 
 import (
@@ -54,7 +54,7 @@ type Scheduler interface {
 	Next(ctx context.Context) (tagnet.Tokens, error)
 	// TryNext gives tokens that are here already, and false if there are none. It does not wait.
 	TryNext() (tagnet.Tokens, bool)
-	// ConfirmExclusion tells that an exclusion is over here, by its place among all that Tokens.Withdrawn told. It does
+	// ConfirmExclusion tells that an exclusion is over here, by its place among all in Tokens.Withdrawn. It does
 	// not wait.
 	ConfirmExclusion(exclusion uint64) error
 }
@@ -67,7 +67,7 @@ type Config struct {
 	Source    source.Source
 	Retention *Retention
 	Streams   int // MFPs in each block
-	// Expendable says, by builder unit, whether the run bears the loss of the link to it. Nil: of none.
+	// Expendable says, by builder unit, whether the run tolerates the loss of the link to it. Nil: of none.
 	Expendable []bool
 	// ToleratesReadoutLoss says that the run may go on without readout units: one that does not come to the barrier is
 	// waited for until the scheduler says that it is gone.
@@ -81,8 +81,8 @@ type Config struct {
 	Scheduler Scheduler
 	Barrier   *barrier.Barrier
 	Order     Order // the discipline
-	// Forward passes a tag on to the next readout unit of the ring, and from the last one back to the scheduler; io.EOF
-	// says that nobody wants tags any more. Nil where Order is no Ring.
+	// Forward passes a tag on to the next readout unit of the tag ring, and from the last one back to the scheduler;
+	// io.EOF says that nobody wants tags any more. Nil where Order is no TagOrder.
 	Forward func(t *tagnet.Tag) error
 	// OnTriggered is told, by one goroutine, that MEPs below that number have tokens, so that their events are triggered.
 	// It must not wait. It may be nil.
@@ -112,7 +112,7 @@ type Unit struct {
 	// owned by the dispatcher: scratch
 	announcement       placing.Announce
 	message            []byte
-	preGrantsRequested bool   // for the windows that stand
+	preGrantsRequested bool   // for the pre-granted windows
 	present            []bool // by readout unit: it takes part, as far as it is known here
 
 	// atomic
@@ -211,7 +211,7 @@ func (u *Unit) Start() {
 }
 
 // read fills the retention buffers and tells the scheduler how far it has come. It waits until an eighth of them is
-// free: what it reads at a time is what the scheduler is told at a time, and each telling costs a message.
+// free: what it reads at a time is what is reported to the scheduler at a time, and each report costs a message.
 func (u *Unit) read() error {
 	buffers := u.cfg.Retention
 	least := max(1, buffers.Len()/8)
@@ -243,7 +243,7 @@ func (u *Unit) read() error {
 	}
 }
 
-// endInput takes the error that ended the input. Bad input and a proper end are told to the scheduler; any other is
+// endInput takes the error that ended the input. Bad input and a proper end are reported to the scheduler; any other is
 // returned.
 func (u *Unit) endInput(up tagnet.Update, err error) error {
 	var record *source.BadRecordError
@@ -273,7 +273,7 @@ func (u *Unit) updateScheduler(up tagnet.Update) (bool, error) {
 	return err == nil, err
 }
 
-// dispatch takes tokens, announces what has no standing window, and frees what is released.
+// dispatch takes tokens, announces what has no pre-granted window, and frees what is released.
 func (u *Unit) dispatch() error {
 	for {
 		t, err := u.cfg.Scheduler.Next(u.ctx)

@@ -7,7 +7,7 @@ import (
 	"ringlet/tagnet"
 )
 
-// What follows is how a unit gets the windows that it writes to: standing ones, asked for once, or one for each MEP
+// What follows is how a unit gets the windows that it writes to: pre-granted ones, asked for once, or one for each MEP
 // whose sizes it announces.
 
 // prepareWindows sees to it that there will be windows for the tokens of a batch.
@@ -23,7 +23,7 @@ func (u *Unit) prepareWindows(b *tagnet.Batch) error {
 	return nil
 }
 
-// requestPreGrants asks every builder unit, once, for its standing windows.
+// requestPreGrants asks every builder unit, once, for its pre-granted windows.
 func (u *Unit) requestPreGrants() error {
 	if u.preGrantsRequested {
 		return nil

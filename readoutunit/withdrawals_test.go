@@ -21,14 +21,14 @@ type exclusionModel struct {
 	free       [][]uint32                 // by builder unit
 	ungranted  map[[2]uint64]tagnet.Token // tokens whose window has not been granted, by builder unit and slot
 	sent       []uint64
-	excluded   []bool // excluded, and not settled or not back
+	excluded   []bool // excluded, and not quiesced or not back
 	quiesced   []bool // by exclusion
 	excludedBU []int  // builder unit of each exclusion
 
 	tokens, written uint64
 }
 
-// TestExclusionsKeepTheAccounts holds, for every order of events: each token comes to one end, an exclusion is settled
+// TestExclusionsKeepTheAccounts holds, for every order of events: each token comes to one end, an exclusion is quiesced
 // once and only when nothing of it is under way, nothing is sent to a builder unit that is out, and the unit never
 // stops.
 func TestExclusionsKeepTheAccounts(t *testing.T) {
@@ -117,7 +117,7 @@ func (m *exclusionModel) grant(t *rapid.T) {
 	}
 }
 
-// step does what the unit's turn says.
+// step does the unit's next action.
 func (m *exclusionModel) step(t *rapid.T) {
 	switch action, n := m.o.NextAction(); action {
 	case Send:
@@ -167,7 +167,7 @@ func (m *exclusionModel) exclude(t *rapid.T) {
 	m.quiesced, m.excludedBU = append(m.quiesced, false), append(m.excludedBU, bu)
 }
 
-// include lets a builder unit back whose exclusion is settled: it has forgotten all it had.
+// include lets a builder unit back whose exclusion is quiesced: it has forgotten all it had.
 func (m *exclusionModel) include(t *rapid.T) {
 	bu := rapid.IntRange(0, len(m.excluded)-1).Draw(t, "bu")
 	last := len(m.excludedBU) - 1
@@ -218,7 +218,7 @@ func (m *exclusionModel) check(t *rapid.T) {
 		t.Fatal(fmt.Sprintf("%d tokens came, and there are %d: %d written, %+v, %d open, %d left", m.tokens, ends, m.written,
 			stats, m.o.OpenTransfers(), m.o.OrphanedWrites()))
 	}
-	// Whatever is out holds up nobody: a turn that waits for a window waits for a builder unit that is there.
+	// Whatever is out holds up nobody: an action that waits for a window waits for a builder unit that is there.
 	if action, n := m.o.NextAction(); action == WaitGrant && m.o.OpenTransfers() > 0 {
 		if _, phased := m.o.(*Shift); phased {
 			if x := m.o.TransferAt(n); m.excluded[x.BU] || m.o.IsLost(int(x.BU)) {

@@ -11,7 +11,7 @@ import (
 	"ringlet/readoutunit/source/shmring"
 )
 
-// HostClaim is what of a host a live source takes, and only one can have. The zero Taken is nothing.
+// HostClaim is what of a host a live source takes, and only one can have. The zero HostClaim is nothing.
 type HostClaim struct {
 	Listener address.Claim
 	Path     string // of a socket, or of shared memory

@@ -142,7 +142,7 @@ func (c *eudaqCatalog) add(subs []eudaq.Event, at, record int64) {
 	}
 	number := uint64(c.single[0].Number)
 	if len(c.rows) > 0 && number > c.next && c.tailRecords == 0 {
-		c.tailRecords = 1 // a gap, however long, which Skip bears
+		c.tailRecords = 1 // a gap, however long, which Skip tolerates
 	}
 	if c.tailRecords > 0 {
 		c.gaps = append(c.gaps, c.tailBytes)

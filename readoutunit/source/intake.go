@@ -94,7 +94,7 @@ func (l *Live) endWait(in *intake) {
 }
 
 // reportableSafe is what the feed may hear of the events below safe that have their outcome: no more than have come and
-// are believed, or a front-end that lags behind what was given up would take for safe what it has not sent. mu is held.
+// are accepted, or a front-end that lags behind what was given up would take for safe what it has not sent. mu is held.
 func (l *Live) reportableSafe(in *intake) uint64 {
 	return min(l.safeBelow, l.matcher.NextEvent(in.index))
 }
@@ -131,8 +131,8 @@ func (l *Live) reportSafe(in *intake) {
 }
 
 // noteGivenUp notes that the feed is to hear that a fragment which it gave will be in no file. One that came again is
-// none: the first one has its own outcome, and a client takes an event that is given up for settled. A good front-end,
-// too, sends again what was in doubt here when its connection broke. mu is held.
+// none: the first one has its own outcome, and a client takes an event that is given up for done with. A good
+// front-end, too, sends again what was suspect here when its connection broke. mu is held.
 func (l *Live) noteGivenUp(in *intake, e uint64, why live.Fault) {
 	if why == live.Repeat {
 		return
@@ -184,8 +184,8 @@ func (l *Live) reportUntilClosed(in *intake, over bool) {
 	l.reportSafe(in)
 }
 
-// failSource takes that a source cannot go on. Where missing fragments are borne its are, from now on; else the input
-// ends behind what has been cut.
+// failSource takes that a source cannot go on. Where missing fragments are tolerated its are, from now on; else the
+// input ends behind what has been cut.
 func (l *Live) failSource(in *intake, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -41,7 +41,7 @@ type Row struct {
 	// a number left out may still come.
 	Feed      func(ctx context.Context, s live.FeedSettings) (live.Feed, error)
 	Unordered bool
-	// Check says what is wrong with an address, whatever the host; Takes is what of its host it takes. Text: an address
+	// Check says what is wrong with an address, whatever the host; Claim is what of its host it takes. Text: an address
 	// may be anything. Feed checks its address likewise.
 	Check    func(address string) error
 	Claim    func(address string) HostClaim

@@ -82,7 +82,7 @@ func TestWildNumberInAPause(t *testing.T) {
 	}
 }
 
-// TestWhatCameAgainIsNotGivenUp: the first one has its own outcome, and a client takes what is given up for settled.
+// TestWhatCameAgainIsNotGivenUp: the first one has its own outcome, and a client takes what is given up for done with.
 func TestWhatCameAgainIsNotGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := livetest.New()

@@ -11,7 +11,7 @@ import (
 )
 
 // A Strip is memory for the parts of consecutive blocks: retention buffers of Stride bytes, one behind the other. A
-// part is a placing.Entry for each MFP and behind them the block, as it goes into a slot whose windows stand.
+// part is a placing.Entry for each MFP and behind them the block, as it goes into a slot whose windows are pre-granted.
 type Strip struct {
 	Mem    []byte
 	Stride int // bytes of a buffer, at least placing.PartSize of the sources and MaxBlock

@@ -272,7 +272,7 @@ func (c *packetCatalog) add(w *packetWalk, cfg ReplayConfig) error {
 			"give events, or a part of the file", cfg.Path, maxRecords)}
 	}
 	if first := w.mfps[0].FirstEvent(); first > c.next && c.tailRecords == 0 {
-		c.tailRecords = 1 // a gap, however long, which Skip bears
+		c.tailRecords = 1 // a gap, however long, which Skip tolerates
 	}
 	row := packetRow{
 		offset:  int64(w.offset),

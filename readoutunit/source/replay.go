@@ -49,7 +49,7 @@ type Replay struct {
 	share
 	cabling      *cabling
 	fragments    []recordFragment // this RU's fragments that are not empty: by record
-	fragmentEnds []int            // by record: where its parts end
+	fragmentEnds []int            // by record: where its fragments end
 	dueTimes     []time.Duration  // by record: when it is due after the first; nil where nobody asks
 
 	// owned by the goroutine that calls Next

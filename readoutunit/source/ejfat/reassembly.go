@@ -46,9 +46,9 @@ type reassembly struct {
 	byEvent   map[uint64]*partial
 	pending   []*partial // in the order of their first segments; those that are whole leave at once
 	spare     []*partial
-	heldBytes int        // bytes of all parts' memory, spare ones included
-	completed []*partial // whole, in the order in which they became so: not taken, then taken and not done
-	handedOut int        // of the queue, how many Next has given
+	heldBytes int        // bytes of all partials' memory, spare ones included
+	completed []*partial // whole, in the order in which they became so: handed out and not done, then the others
+	handedOut int        // of completed, how many Next has given
 
 	finished [rememberedEvents]uint64 // numbers + 1 of events that were whole or given up, the latest of each remainder
 	stats    struct{ lost, refused, repeated uint64 }
@@ -97,7 +97,7 @@ func (r *reassembly) storeSegment(s ejfat.Segment, now time.Time) verdict {
 	return v
 }
 
-// startPartial makes a part for the fragment of a segment; nil says that there is no room. The oldest part makes room
+// startPartial makes a partial for the fragment of a segment; nil says that there is no room. The oldest one makes room
 // for the newest, whole fragments do not: whoever took them is late, and what comes is lost as it would be in the
 // socket.
 func (r *reassembly) startPartial(s ejfat.Segment, now time.Time) *partial {
@@ -182,7 +182,7 @@ func (p *partial) overlap(n byteRange, i int) verdict {
 	return refused
 }
 
-// removePending takes a part out of those that wait for the rest, and remembers its event.
+// removePending takes a partial out of those that wait for the rest, and remembers its event.
 func (r *reassembly) removePending(p *partial) {
 	delete(r.byEvent, p.event)
 	for i, o := range r.pending {
@@ -199,14 +199,14 @@ func (r *reassembly) markFinished(event uint64) {
 	r.finished[event%rememberedEvents] = event + 1
 }
 
-// giveUp lets go of a part whose rest did not come.
+// giveUp lets go of a partial whose rest did not come.
 func (r *reassembly) giveUp(p *partial) {
 	r.removePending(p)
 	r.stats.lost++
 	r.spare = append(r.spare, p)
 }
 
-// expire gives up the parts whose rest takes too long.
+// expire gives up the partials whose rest takes too long.
 func (r *reassembly) expire(now time.Time) {
 	for len(r.pending) > 0 && now.Sub(r.pending[0].started) >= partialTimeout {
 		r.giveUp(r.pending[0])

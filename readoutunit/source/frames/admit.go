@@ -10,7 +10,7 @@ import (
 // runState is what a feed knows of its run: what is there, and who is attached. The zero value is a run that begins.
 type runState struct {
 	attached      string // name of the front-end that is attached, and where it is; empty: none
-	acceptedBelow uint64 // behind the highest number that the consumer has taken and believes
+	acceptedBelow uint64 // behind the highest number that the consumer has taken and accepted
 	safeBelow     uint64 // all fragments of events below have their outcome
 	heldAt        uint64 // where given up: the lowest event that a front-end of the first version must not take for safe
 	isHeld        bool

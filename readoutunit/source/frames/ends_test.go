@@ -94,7 +94,7 @@ func TestCloseHasABound(t *testing.T) {
 }
 
 // TestCloseReportsWhatWasGivenUp: a front-end of which fragments were given up hears of them from close, and does not
-// wait for the outcome of a number that nobody believes.
+// wait for the outcome of a number that nobody accepts.
 func TestCloseReportsWhatWasGivenUp(t *testing.T) {
 	f := openTCP(t)
 	said := runEndingFrontend(t, f, "late")

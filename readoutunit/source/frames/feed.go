@@ -37,7 +37,7 @@ type feed struct {
 	err              error    // this source cannot go on
 	lastFrontend     string   // name of the front-end that was attached last, and where it is
 	lastRefusal      string   // of the last refusal
-	oldVersionWarned bool     // a front-end of the first version was told of, that cannot be told what was given up
+	oldVersionWarned bool     // a front-end of the first version was logged, that cannot be told what was given up
 
 	lastLine string // of a program's standard error
 }
@@ -81,7 +81,7 @@ func (f *feed) Next(ctx context.Context, dst []live.Fragment) (int, error) {
 		ended, err := f.state.ended, f.err
 		f.mu.Unlock()
 		if ended || err != nil {
-			if n := f.store.handOut(dst); n > 0 { // queued before the end was told
+			if n := f.store.handOut(dst); n > 0 { // queued before the end was reported
 				return n, nil
 			}
 			if ended {
@@ -131,7 +131,7 @@ func (f *feed) ReportGivenUp(from, to uint64, why live.Fault) {
 	f.warnOldVersion()
 }
 
-// warnOldVersion tells once of a front-end that cannot be told what was given up.
+// warnOldVersion warns once of a front-end that cannot be told what was given up.
 func (f *feed) warnOldVersion() {
 	f.mu.Lock()
 	s := f.session

@@ -162,8 +162,8 @@ func TestOldFrontEndGetsNoFalseAck(t *testing.T) {
 	}
 }
 
-// TestWildNumberAndReconnect: a front-end is asked for what the consumer believes, whatever numbers came; and an end
-// below a wild number is taken.
+// TestWildNumberAndReconnect: a front-end is asked for what the consumer has accepted, whatever numbers came; and an
+// end below a wild number is taken.
 func TestWildNumberAndReconnect(t *testing.T) {
 	f := openTCP(t)
 	p, _ := connect(t, f, plain)

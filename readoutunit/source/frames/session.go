@@ -44,17 +44,17 @@ type session struct {
 
 	helloBytes []byte // its hello
 	version    uint8  // of the format that the front-end speaks; immutable once it is attached
-	// the end of the run is this session's while it is attached, and is told to the feed after each read
+	// the end of the run is this session's while it is attached, and is reported to the feed after each read
 	state        runState
 	resumeFrom   uint64
-	storedEvents map[uint64]struct{} // events at from and above that were there when the front-end attached
+	storedEvents map[uint64]struct{} // events at resumeFrom and above that were there when the front-end attached
 	bankType     event.BankType
 	received     uint64        // fragments
-	belowResume  uint64        // fragments below from, since they were told last
+	belowResume  uint64        // fragments below resumeFrom, since they were last reported
 	belowRanges  givenUpRanges // the same, for the front-end
 
 	// guarded by feed.mu
-	newGivenUp   givenUpRanges // given up and not told to the front-end
+	newGivenUp   givenUpRanges // given up and not reported to the front-end
 	detached     bool          // another front-end may be told what is safe, and this one no more than safe
 	detachedSafe uint64
 
@@ -62,7 +62,7 @@ type session struct {
 	ackRepeat  chan struct{} // what is safe is to be told again; one token
 	storeFull  atomic.Bool   // there is no room
 	evict      func()        // ends the session where there is no room; may be called again
-	evicted    chan struct{} // closed by leave
+	evicted    chan struct{} // closed by evict
 	detachDone chan struct{} // closed when another front-end may attach
 }
 

@@ -109,7 +109,7 @@ func (m *Matcher) decide(now time.Duration) (again time.Duration) {
 	return Never
 }
 
-// acceptDecided believes the fragments of an event that are in doubt: it is decided now.
+// acceptDecided accepts the suspect fragments of an event: it is decided now.
 func (m *Matcher) acceptDecided(e uint64) {
 	for i := range m.sources {
 		if s := &m.sources[i]; indexOf(s.suspects, e) >= 0 {
@@ -135,8 +135,8 @@ func (m *Matcher) hasUncut() bool {
 	return m.firstUncut < m.decided
 }
 
-// giveUpTime is when a source is given up that has no fragment of an event; or, if it has one in doubt, when that is
-// believed.
+// giveUpTime is when a source is given up that has no fragment of an event; or, if it has a suspect one, when that is
+// accepted.
 func (m *Matcher) giveUpTime(s *sourceState, e uint64, first time.Duration) time.Duration {
 	switch suspected := len(s.suspects) > 0 && indexOf(s.suspects, e) >= 0; {
 	case s.over, (s.ordered || s.steps > maxSuspects) && s.accepted && s.next > e, s.stopped && suspected:
@@ -154,7 +154,7 @@ func (m *Matcher) giveUpTime(s *sourceState, e uint64, first time.Duration) time
 	return max(first, s.resumed) + wait
 }
 
-// leapAhead goes on to numbers far ahead that are believed, if there is nothing before them. It returns when to look
+// leapAhead goes on to numbers far ahead that are accepted, if there is nothing before them. It returns when to look
 // again.
 func (m *Matcher) leapAhead(now time.Duration) time.Duration {
 	if m.low < m.cutEnd || m.placed > 0 {

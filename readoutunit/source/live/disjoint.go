@@ -2,11 +2,11 @@ package live
 
 import "time"
 
-// disjointAfter is how long two sources may give fragments, and share no number, before that is told. It is less than
-// the two seconds that a user waits for a sign.
+// disjointAfter is how long two sources may give fragments, and share no number, before that is reported. It is less
+// than the two seconds that a user waits for a sign.
 const disjointAfter = 1500 * time.Millisecond
 
-// Range is what a source has come over: what is in doubt counts only where nothing else came.
+// Range is what a source has come over: what is suspect counts only where nothing else came.
 func (m *Matcher) Range(source int) Range {
 	s := &m.sources[source]
 	switch {

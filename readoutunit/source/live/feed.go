@@ -15,7 +15,7 @@ type Fragment struct {
 
 // Feed is the fragments of one source, as they come.
 //
-// One goroutine calls Next, Done, Resume, ReportGivenUp, Safe and Close. Stats may be called by any.
+// One goroutine calls Next, Done, SetResume, ReportGivenUp, SetSafe and Close. Stats may be called by any.
 type Feed interface {
 	// Next waits until at least one fragment is there and writes those that are there to dst, at most len(dst) of them,
 	// in the order in which they came. A front-end that goes away and comes back is no error. io.EOF says that the
@@ -25,7 +25,7 @@ type Feed interface {
 	// Done tells that the next n fragments, of those that Next gave and Done was not told of, have been copied: the feed
 	// may use their memory again.
 	Done(n int)
-	// SetResume tells the number behind the highest one that was taken and is believed: from there on a front-end that
+	// SetResume tells the number behind the highest one that was taken and accepted: from there on a front-end that
 	// comes again is asked to send. It may be told again, and may be lower than the numbers that the feed gave.
 	SetResume(event uint64)
 	// ReportGivenUp tells that a fragment of each of the events from one up to another, without that one, which the feed

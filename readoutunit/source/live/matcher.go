@@ -14,7 +14,7 @@ import "time"
 // Each fragment that is offered and not Ahead ends in one account of its source: used, repeats, backwards, late, jumps,
 // or left over. One goroutine at a time calls its methods. None allocates, but for errors and growing lists.
 type Matcher struct {
-	// immutable but for Hurry
+	// immutable but for SkipFirstTimeout
 	rules Rules
 	mask  uint64
 
@@ -23,7 +23,7 @@ type Matcher struct {
 	reach      uint64 // events below fit into the next MEP, and are decided
 	decided    uint64
 	seen       uint64        // events below are known to be
-	firstUncut uint64        // the first of [end, decided) with a fragment
+	firstUncut uint64        // the first of [cutEnd, decided) with a fragment
 	placed     int           // fragments in places below seen
 	spaceLeft  int           // bytes left for the next MEP, at reach
 	cutAt      time.Duration // when the last cut came
@@ -31,7 +31,7 @@ type Matcher struct {
 	heldBack   bool // at decided: what is cut before it is to be cut without it
 	stuck      bool // at decided: it lacks what will not be taken any more
 
-	firstSeen []time.Duration // by event: when it, or a later one, was first heard of
+	firstSeen []time.Duration // by event: when it, or a later one, first came
 	have      []uint16        // by event: sources that have it
 	bytes     []uint32        // by event: of its fragments, padded
 	sources   []sourceState
@@ -43,19 +43,19 @@ type sourceState struct {
 	name              string
 	ordered           bool
 	started           bool          // a fragment came, whatever became of it
-	accepted          bool          // a number was believed
+	accepted          bool          // a number was accepted
 	over              bool          // nothing more will come
 	stopped           bool          // nothing more is taken from it, though it may have more
 	stalled           bool          // nothing is taken from it: the readout unit has no room
 	since             time.Duration // when it began
 	resumed           time.Duration // when it began, or was stalled last
-	next              uint64        // behind the highest number that is believed
+	next              uint64        // behind the highest number that is accepted
 	gap               uint64        // the last number behind those that it left out
 	steps             int           // times in a row that it left out emptyRun numbers or more: it counts in steps
 	lateNumber        uint64        // a number beyond next that came too late; none
 	wrapBits          uint8         // its numbers look like a counter of so many bits that began anew; 0
-	ahead             []pending     // believed, and beyond the window: in order
-	suspects          []pending     // not believed: in the order in which they came
+	ahead             []pending     // accepted, and beyond the window: in order
+	suspects          []pending     // not accepted: in the order in which they came
 	unconfirmed       int           // unordered: fragments in a row beyond what is known
 	unconfirmedSince  time.Duration // when the first of them came
 	lowestUnconfirmed uint64        // the lowest of them
@@ -307,7 +307,7 @@ func (m *Matcher) placePending(now time.Duration) {
 				s.removeSuspect(n)
 				m.drop(i, d.FragmentRef, Late, m.low)
 				m.noteLate(i, d.Event)
-				n = 0 // what is doubted may have changed
+				n = 0 // what is suspect may have changed
 			case !s.ordered && !m.isBeyondWindow(d.Event):
 				s.removeSuspect(n)
 				m.place(s, d.FragmentRef)
@@ -421,7 +421,7 @@ func (m *Matcher) forgetEvent(e uint64, used bool) {
 // Low is the number below which no fragment is kept any more.
 func (m *Matcher) Low() uint64 { return m.low }
 
-// NextEvent is the number behind the highest one of a source that is believed.
+// NextEvent is the number behind the highest one of a source that is accepted.
 func (m *Matcher) NextEvent(source int) uint64 { return m.sources[source].next }
 
 // TakeDropped gives the fragments that the Matcher does not need any more; they are the caller's until the next call of

@@ -47,11 +47,11 @@ type Rules struct {
 	Window       int // events that are kept at a time, a power of two
 	MaxBytes     int // bytes of fragments, padding included, that a MEP of this readout unit may have
 	Align        uint8
-	// how far a number may be from the one before it, or from one in doubt, to be near; 0: defaultMaxLeap
+	// how far a number may be from the one before it, or from a suspect one, to be near; 0: defaultMaxLeap
 	MaxLeap uint64
 }
 
-// defaultMaxLeap is Leap where nothing else is said.
+// defaultMaxLeap is MaxLeap where nothing else is said.
 const defaultMaxLeap = 1_000_000
 
 // Reach is how far the data of a readout unit go. Numbers are of events; each only grows.

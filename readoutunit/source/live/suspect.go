@@ -5,26 +5,26 @@ import (
 	"time"
 )
 
-// Which numbers are believed, in a Matcher.
+// Which numbers are accepted, in a Matcher.
 //
 // A number that follows the one before it is. Any other may be garbage: of a front-end, or of whoever can send a
-// datagram. It is in doubt, and a doubt moves nothing: neither what is known to be, nor where its source has come to.
+// datagram. It is suspect, and a suspect moves nothing: neither what is known to be, nor where its source has come to.
 //
-// A source that keeps the order speaks for itself: the number that it sends next is near (Rules.MaxLeap), and the doubt
-// is believed; or it goes on where it was, and the doubt is thrown away. Two may be in doubt at a time; the third
-// decides between them. What is in doubt when its event is decided, since others have it, is believed.
+// A source that keeps the order speaks for itself: the number that it sends next is near (Rules.MaxLeap), and the
+// suspect is accepted; or it goes on where it was, and the suspect is thrown away. Two may be suspect at a time; the
+// third decides between them. What is suspect when its event is decided, since others have it, is accepted.
 //
 // A source without an order is one that anybody may have sent to. It speaks for itself only when nobody else is there
 // who could, and only as far as Rules.MaxLeap; else it takes another source that has the number, or has come further.
 // A fragment within the window is in its place meanwhile, but its event is not known to be.
 
-// maxSuspects is how many fragments of a source may be in doubt: one that is garbage, and one that is not.
+// maxSuspects is how many fragments of a source may be suspect: one that is garbage, and one that is not.
 const maxSuspects = 2
 
-// removeSuspect takes a doubt out.
+// removeSuspect takes a suspect out.
 func (s *sourceState) removeSuspect(i int) { s.suspects = slices.Delete(s.suspects, i, i+1) }
 
-// addSuspect keeps a fragment that is not believed. The oldest one has had its time.
+// addSuspect keeps a fragment that is not accepted. The oldest one has had its time.
 func (m *Matcher) addSuspect(source int, p pending) {
 	s := &m.sources[source]
 	if len(s.suspects) == maxSuspects {
@@ -36,7 +36,7 @@ func (m *Matcher) addSuspect(source int, p pending) {
 	s.counts.Held++
 }
 
-// dropSuspects throws away the doubts from a number on: what came behind them is below.
+// dropSuspects throws away the suspects from a number on: what came behind them is below.
 func (m *Matcher) dropSuspects(source int, from uint64) {
 	s := &m.sources[source]
 	for i := 0; i < len(s.suspects); {
@@ -49,8 +49,8 @@ func (m *Matcher) dropSuspects(source int, from uint64) {
 	}
 }
 
-// acceptSuspects takes what a source has in doubt up to a number for true, if it is not too far from the one before it,
-// or is that number.
+// acceptSuspects accepts the suspects of a source up to a number: each that is not too far from the one before
+// it, or is that number.
 func (m *Matcher) acceptSuspects(source int, upTo uint64) {
 	s := &m.sources[source]
 	for {
@@ -77,7 +77,7 @@ func (m *Matcher) acceptSuspects(source int, upTo uint64) {
 	}
 }
 
-// acceptNear takes what a source has in doubt for true as far as it is near a number, and throws the rest away.
+// acceptNear accepts the suspects of a source as far as they are near a number, and throws the rest away.
 func (m *Matcher) acceptNear(source int, about, within uint64) {
 	s := &m.sources[source]
 	for len(s.suspects) > 0 {
@@ -93,7 +93,7 @@ func (m *Matcher) acceptNear(source int, about, within uint64) {
 
 func distance(a, b uint64) uint64 { return max(a, b) - min(a, b) }
 
-// noteAccepted notes a number that is believed.
+// noteAccepted notes a number that is accepted.
 func (s *sourceState) noteAccepted(e uint64) {
 	switch {
 	case !s.accepted:
@@ -107,7 +107,7 @@ func (s *sourceState) noteAccepted(e uint64) {
 	s.counts.First, s.counts.Last = min(s.counts.First, e), e
 }
 
-// accept takes a fragment that is counted as held for true.
+// accept accepts a fragment that is counted as held.
 func (m *Matcher) accept(s *sourceState, p pending) {
 	e := p.Event
 	if s.accepted && s.ordered && e > s.next {
@@ -153,7 +153,7 @@ func (m *Matcher) offerOrdered(source int, p pending) Verdict {
 	return Kept
 }
 
-// nearestSuspect is the highest doubt below a number and near it; none if there is none.
+// nearestSuspect is the highest suspect below a number and near it; none if there is none.
 func (m *Matcher) nearestSuspect(s *sourceState, e uint64) uint64 {
 	best := none
 	for i := range s.suspects {
@@ -165,7 +165,7 @@ func (m *Matcher) nearestSuspect(s *sourceState, e uint64) uint64 {
 }
 
 // confirmedByOthers tells whether another source has a fragment of the same event, which nobody has come to before.
-// What is in doubt there is believed then, too.
+// What is suspect there is accepted then, too.
 func (m *Matcher) confirmedByOthers(source int, e uint64) bool {
 	confirmed := false
 	for i := range m.sources {
@@ -235,7 +235,7 @@ func (s *sourceState) addUnconfirmed(p pending) {
 	s.highestPlaced = max(s.highestPlaced, p.Event)
 }
 
-// acceptPlaced takes the number of a fragment that is in its place for true.
+// acceptPlaced accepts the number of a fragment that is in its place.
 func (m *Matcher) acceptPlaced(s *sourceState, p pending) {
 	s.noteAccepted(p.Event)
 	m.extendSeen(max(m.seen, p.Event+1), p.arrived)
@@ -246,7 +246,7 @@ func (m *Matcher) hasPersisted(s *sourceState, now time.Duration) bool {
 	return s.unconfirmed > maxSuspects && now >= s.unconfirmedSince+m.rules.Timeout
 }
 
-// acceptPersistent takes the numbers of sources without an order for true that are held up since theirs are in doubt,
+// acceptPersistent accepts the numbers of sources without an order that are held up since theirs are suspect,
 // when they have been for as long as an event waits. It returns when to look again.
 func (m *Matcher) acceptPersistent(now time.Duration) time.Duration {
 	again := Never
@@ -266,7 +266,7 @@ func (m *Matcher) acceptPersistent(now time.Duration) time.Duration {
 	return again
 }
 
-// resolveSuspects settles what a source has in doubt when nothing more is taken from any. What is not far from where
+// resolveSuspects decides on the suspects of a source when nothing more is taken from any. What is not far from where
 // the source has come to is kept; and the only number that it gave.
 func (m *Matcher) resolveSuspects(source int, now time.Duration) {
 	s := &m.sources[source]
@@ -323,7 +323,7 @@ func (m *Matcher) confirmsItself(source int, e uint64) bool {
 	return false
 }
 
-// acceptLower takes the lower one of two numbers that are near for true.
+// acceptLower accepts the lower one of two numbers that are near.
 func (m *Matcher) acceptLower(source int, p pending) {
 	s := &m.sources[source]
 	lower := p.Event
@@ -341,8 +341,8 @@ func (m *Matcher) acceptLower(source int, p pending) {
 	m.accept(s, p)
 }
 
-// acceptIfFollowed takes a number for true if another source is beyond the window as well, and there or a little
-// further. Of two that are in doubt the lower one is believed then.
+// acceptIfFollowed accepts a number if another source is beyond the window as well, and there or a little
+// further. Of two suspects the lower one is accepted then.
 func (m *Matcher) acceptIfFollowed(source int, p pending) Verdict {
 	for i := range m.sources {
 		if i == source {
@@ -370,7 +370,7 @@ func (m *Matcher) acceptIfFollowed(source int, p pending) Verdict {
 	return Kept
 }
 
-// acceptFar takes a number of a source without an order for true.
+// acceptFar accepts a number of a source without an order.
 func (m *Matcher) acceptFar(source int, p pending) Verdict {
 	m.acceptNear(source, p.Event, m.mask)
 	m.sources[source].counts.Held++
