@@ -15,8 +15,9 @@ import (
 // the part is made here, of fragments that say so, and the MEP is built. When the unit is back, it has every MEP from a
 // number on, and none before, so one number for each readout unit says of each MEP whether to wait for its part.
 //
-//	Gone ─► its windows are revoked; parts that are not in place count as missing, of MEPs under way and of later ones
-//	Back ─► MEPs from a number on have its part again; where windows stand it has new ones
+//	MarkRUGone ─► its windows are revoked; parts that are not in place count as missing, of MEPs under way and of later
+//	              ones
+//	MarkRUBack ─► MEPs from a number on have its part again; where windows are pre-granted it has new ones
 //
 // The finisher makes the missing parts, when all the others are in place.
 
@@ -42,7 +43,7 @@ func (m *Missing) add(mep uint64, events int) {
 type absentUnits struct {
 	lacksBelow     []uint64 // by readout unit: it lacks what is not in place of MEPs below
 	everAbsent     bool     // any was ever gone
-	sources        []int    // by readout unit; nil: not told
+	sources        []int    // by readout unit; nil: not known
 	missingMFPSize uint32   // most bytes of an MFP without data
 }
 
@@ -85,7 +86,7 @@ func (a *Assembler) markGone(ru int, to []SlotProgress, refs []shmem.Ref) ([]Slo
 			a.announceMissing(i, ru)
 			continue
 		case s.phase != filling || ref == shmem.Ref{} || a.partInPlace(i, ru):
-			continue // it is not asked for yet: see ask
+			continue // it is not asked for yet: see requestPartsLocked
 		default:
 			a.refs[at] = shmem.Ref{}
 			refs = appendNonZero(refs, []shmem.Ref{ref})
@@ -195,8 +196,8 @@ func (b *Builder) MarkRUGone(ru int) error {
 	return nil
 }
 
-// MarkRUBack takes that a readout unit that was gone has every MEP from that one on. Where windows stand it may then
-// ask for its own.
+// MarkRUBack takes that a readout unit that was gone has every MEP from that one on. Where windows are pre-granted it
+// may then ask for its own.
 func (b *Builder) MarkRUBack(ru int, from uint64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -305,7 +306,7 @@ func (b *Builder) fillMissing(slot int, mep *MEP, memory []byte) error {
 	return nil
 }
 
-// fillMissingPreGranted puts each missing part where it would stand.
+// fillMissingPreGranted puts each missing part where it would lie.
 func (b *Builder) fillMissingPreGranted(slot int, first uint64, n int, memory []byte) {
 	l := b.cfg.Layout
 	for ru := range l.Units() {

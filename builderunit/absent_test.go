@@ -148,7 +148,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// TestGonePreGranted is TestGone where windows stand for all MEPs.
+// TestGonePreGranted is TestGone where windows are pre-granted.
 func TestGonePreGranted(t *testing.T) {
 	for lost := range 3 {
 		r := newPreGrantedRig(t, 4, tolerant)

@@ -14,8 +14,8 @@ import (
 // I/O and takes no locks; its owner calls it under one, for many placements at a time.
 //
 // Windows are granted for each MEP, when all readout units have announced its sizes and a slot can be laid out for it;
-// or they stand for all MEPs, where a Layout gives each readout unit a window in every slot: then nothing is announced,
-// a part comes in one write, and the first that comes for a free slot says what it is to hold.
+// or they are granted once, for all MEPs, where a Layout gives each readout unit a window in every slot: then nothing
+// is announced, a part comes in one write, and the first that comes for a free slot says what it is to hold.
 type Assembler struct {
 	// immutable after NewAssembler and newPreGrantedAssembler
 	rus          int
@@ -26,11 +26,11 @@ type Assembler struct {
 	slots          []slot
 	refs           []shmem.Ref // windows, at slot·rus+ru; zero for none
 	placed         []uint32    // bytes in place, at slot·rus+ru
-	parts          []part      // what was announced, at slot·rus+ru; nil where windows stand
+	parts          []part      // what was announced, at slot·rus+ru; nil where windows are pre-granted
 	pull           puller
 	newestComplete uint64 // highest MEP that was whole
 	busySlots      int    // slots with a MEP, where windows are granted for each
-	heldOutcomes   int    // outcomes that are not told yet
+	heldOutcomes   int    // outcomes that are not reported yet
 	absent         absentUnits
 	stats          Stats
 }
@@ -42,7 +42,7 @@ const (
 	sizing                     // some readout units have announced
 	filling                    // grants are out, or wait for request credit
 	deciding                   // the region of interest is in place, and nobody has decided yet
-	rejecting                  // the region was rejected, and nobody has been told yet
+	rejecting                  // the region was rejected, and that is not reported yet
 	complete                   // every byte is in place
 )
 
@@ -56,7 +56,7 @@ type slot struct {
 	mep            uint64
 	size           int // bytes of a MEP that is laid out
 	attempt        uint32
-	sources        uint32 // MFPs that the readout units heard so far have in all
+	sources        uint32 // MFPs that the readout units that have announced have in all
 	announcedUnits uint16 // readout units that have announced all
 	completedParts uint16 // readout units whose bytes are all in
 	phase          slotPhase
@@ -71,7 +71,7 @@ type part struct {
 	size    int
 }
 
-// preGrantedWindow is what a readout unit owns of every slot, where windows stand.
+// preGrantedWindow is what a readout unit owns of every slot, where windows are pre-granted.
 type preGrantedWindow struct {
 	offset               int // from the slot's start, bytes
 	sources              int
@@ -96,8 +96,8 @@ func NewAssembler(rus, slots, slotSize int, p Pull) *Assembler {
 	return a
 }
 
-// newPreGrantedAssembler makes the core of a builder unit with the given number of slots, laid out by l for windows
-// that stand.
+// newPreGrantedAssembler makes the core of a builder unit with the given number of slots, laid out by l for pre-granted
+// windows.
 func newPreGrantedAssembler(l *placing.Layout, slots int) *Assembler {
 	a := newAssembler(l.Units(), slots)
 	a.slotSize = l.Size()
@@ -114,7 +114,7 @@ func newPreGrantedAssembler(l *placing.Layout, slots int) *Assembler {
 	return a
 }
 
-// isPreGranted tells that windows stand for all MEPs.
+// isPreGranted tells that windows are granted once, for all MEPs.
 func (a *Assembler) isPreGranted() bool { return a.preGranted != nil }
 
 // slotRow is a slot's share of what is kept by slot and readout unit.
@@ -152,9 +152,9 @@ func (e *SlotTooSmallError) Error() string {
 }
 
 // Announce takes the sizes that a readout unit has for one MEP. It reports true when all readout units have announced,
-// and so every Part of the slot is known and waits to be asked for. An *announceError says what is wrong with the
+// and so every part of the slot is known and waits to be asked for. An *announceError says what is wrong with the
 // announcement, which then had no effect; a *SlotTooSmallError that the MEP cannot be built, which leaves the slot to
-// Abandon.
+// abandon.
 func (a *Assembler) Announce(m *placing.Announce) (bool, error) {
 	if reason := a.checkAnnounce(m); reason != "" {
 		a.stats.Refused++
@@ -274,7 +274,8 @@ func padded(size uint32) int { return (int(size) + 3) &^ 3 }
 // is to be asked for now.
 func (a *Assembler) NextRequest() (slot, ru int, ok bool) { return a.pull.nextRequest() }
 
-// PartRange tells which bytes of a slot belong to a readout unit; where windows stand, those that are in place.
+// PartRange tells which bytes of a slot belong to a readout unit; where windows are pre-granted, those that are in
+// place.
 func (a *Assembler) PartRange(slot, ru int) (offset, size int) {
 	if a.isPreGranted() {
 		return a.preGranted[ru].offset, int(a.placed[slot*a.rus+ru])
@@ -306,11 +307,11 @@ func (a *Assembler) discard(slots []uint32) {
 		a.free(int(i))
 	}
 	a.stats.DiscardedMEPs += uint64(len(slots))
-	a.heldOutcomes = 0 // what was held is told with them
+	a.heldOutcomes = 0 // what was held is reported with them
 }
 
-// HoldOutcome notes that an outcome is there to be told, and reports whether that can wait: until as many slots as the
-// group has can be given back together, and only while other MEPs are under way, whose outcomes will come.
+// HoldOutcome notes that an outcome is there to be reported, and returns whether that can wait: until as many slots as
+// the group has can be given back together, and only while other MEPs are under way, whose outcomes will come.
 func (a *Assembler) HoldOutcome() bool {
 	if a.heldOutcomes++; a.heldOutcomes < a.releaseGroup && a.busySlots > 0 {
 		return true
@@ -326,7 +327,7 @@ type MEP struct {
 	Size    int // bytes, header included
 }
 
-// Slot describes a slot's MEP. What it says of a whole one stays so until Finish, Discard or abandon.
+// Slot describes a slot's MEP. What it says of a whole one stays so until Finish, discard or abandon.
 func (a *Assembler) Slot(i int) MEP {
 	s := &a.slots[i]
 	m := MEP{MEP: s.mep, Attempt: s.attempt, Size: s.size}
@@ -347,12 +348,13 @@ type mfpPlace struct {
 }
 
 // appendPlacedMFPs appends where each MFP of a slot lies, in order of source id, of those parts whose bytes are all in.
-// Sources are numbered through the readout units. Where windows stand the entries tell that, which lie in the slot.
+// Sources are numbered through the readout units. Where windows are pre-granted the entries tell that, which lie in the
+// slot.
 func (a *Assembler) appendPlacedMFPs(i int, to []mfpPlace) []mfpPlace {
 	return a.appendMFPPlaces(i, to, false)
 }
 
-// appendMFPPlaces is landed, or where each MFP will lie.
+// appendMFPPlaces is appendPlacedMFPs, or, withPending, where each MFP will lie.
 func (a *Assembler) appendMFPPlaces(i int, to []mfpPlace, withPending bool) []mfpPlace {
 	source := uint16(0)
 	for ru, p := range slotRow(a, a.parts, i) {

@@ -3,7 +3,7 @@ package builderunit
 // Pipeline of a MEP:
 //
 //	1 Announce    (parallel: a link's receiver each)    sizes into the assembler, under mu
-//	2 ask         (the receiver that brought the last)  windows granted, told to the readout units, as many as Pull
+//	2 request     (the receiver that brought the last)  windows granted and sent to the readout units, as many as Pull
 //	                                                    lets, under mu
 //	3 PlacedMany  (parallel: receivers)                 many notices a call under mu, the next parts asked for; what is
 //	                                                    whole joins the batch
@@ -11,12 +11,13 @@ package builderunit
 //	                                                    2, or over (region.go)
 //	5 finish      (sequential: finisher)                of each MEP of a batch: grants revoked, verified, header
 //	                                                    written, sink
-//	6 settle      (sequential: finisher)                of the batch: slots free under mu, the scheduler told (commit.go)
+//	6 release     (sequential: finisher)                of the batch: slots free under mu, reported to the scheduler
+//	                                                    (commit.go)
 //
-// Where windows stand for all MEPs, a readout unit is told them once, by Ask, and there are neither 1, 2 and 4 nor
-// anything to revoke. What the sink has no time for leaves at 3, where there is a Backlog (overload.go).
+// Where windows are pre-granted, a readout unit gets them once, by AnswerWindowRequest, and there are neither 1, 2 and
+// 4 nor anything to revoke. What the sink has no time for leaves at 3, where there is a Backlog (overload.go).
 //
-// The MFPs are written once, by the network, where they stay. In place of gaps, which standing windows leave between
+// The MFPs are written once, by the network, where they stay. In place of gaps, which pre-granted windows leave between
 // them, a sink that keeps MEPs is given a copy without. Nothing is allocated per MEP.
 
 import (
@@ -38,7 +39,7 @@ import (
 	"ringlet/transport"
 )
 
-// Outcome of a MEP, as the scheduler is told.
+// Outcome of a MEP, as it is reported to the scheduler.
 type Outcome uint8
 
 // Outcomes.
@@ -46,7 +47,7 @@ const (
 	Built Outcome = iota + 1
 	Incomplete
 	Rejected  // by a decision on its region of interest
-	Discarded // whole, and let go since the sink could not keep up
+	Discarded // whole, and given up since the sink could not keep up
 )
 
 // A Result is what became of a MEP; its slot is free again.
@@ -59,7 +60,7 @@ type Result struct {
 	FirstEvent   uint64    // and the id of the first of them, if it was built
 	PartsMissing bool      // it was built without what readout units that were gone had of it
 	CompletedAt  time.Time // when the last byte was in place, of all that are finished together
-	// Held says that the scheduler need not be told yet: another result will come that is not held.
+	// Held says that it need not be reported to the scheduler yet: another result will come that is not held.
 	Held bool
 }
 
@@ -74,29 +75,29 @@ type Config struct {
 	Table    *shmem.Table
 	Signaler Signaler
 	RURanks  []int // rank of each readout unit, by index
-	// Layout, if not nil, is what each readout unit owns of every slot, by windows that stand for all MEPs: parts come
+	// Layout, if not nil, is what each readout unit owns of every slot, by pre-granted windows: parts come
 	// without announcement or grant. Nil: sizes are announced and windows granted for every MEP.
 	Layout *placing.Layout
 	// Pull says how parts are asked for where they are announced. Zero: all at once.
 	Pull Pull
 	// Decide is asked, of a MEP whose region of interest is in place, whether the rest is to be fetched. It answers by
-	// Region.Decide, or later by Builder.Decided: once in any case. The finisher calls it, so it is one at a time, and
-	// what is whole waits while it does; ctx is done when the unit is closed. Needed where Pull has an Interest.
+	// Region.Decide, or later by Builder.ApplyDecision: once in any case. The finisher calls it, so it is one at a time,
+	// and what is whole waits while it does; ctx is done when the unit is closed. Needed where Pull has RegionUnits.
 	Decide func(ctx context.Context, r *Region) error
 	// Division is the sources of each readout unit, and MostEvents the most events of a MEP: what is to be made for a
 	// readout unit that is gone. Zero: none may be.
 	Division   placing.Division
 	MostEvents int
 	// Packing is the number of events in a MEP (the last may have fewer), by which a MEP proves its number where
-	// windows stand: the first event id is the number times that. Zero: the ids are not checked.
+	// windows are pre-granted: the first event id is the number times that. Zero: the ids are not checked.
 	Packing int
 	Run     uint32
 	Verify  Verify
 	Pattern *pattern.Pattern // rule of the content; nil where there is none
 	Sink    sink.Sink
 	Tap     *tap.Tap // is offered the MEPs that are built, if somebody looks; nil: nobody does
-	// Durable says that a MEP counts as built only when Sink.Flush has made it safe: the scheduler is told then, and not
-	// before.
+	// Durable says that a MEP counts as built only when Sink.Flush has made it safe: that is reported to the scheduler
+	// then, and not before.
 	Durable bool
 	// Backlog is how many whole MEPs may wait for the sink, the one that it has included; those that come then are
 	// discarded. Zero: all of them wait, and their slots with them.
@@ -127,7 +128,7 @@ type Builder struct {
 	wake      chan struct{} // of one place: the batch is not empty
 	wakeSpill chan struct{} // of one place: there are MEPs to be discarded
 
-	wakeReject chan struct{} // of one place: there are refusals
+	wakeReject chan struct{} // of one place: there are rejections
 
 	discards bool                // the sink drops everything; immutable
 	lender   sink.Lender         // the sink, where readers get MEPs where they lie; immutable
@@ -144,7 +145,7 @@ type Builder struct {
 
 	f finishing // the finisher's
 
-	reportMu sync.Mutex // held while the scheduler is told
+	reportMu sync.Mutex // held while results are reported
 
 	mu                 sync.Mutex       // guards what follows
 	asm                *Assembler       // of a slot that is whole, the finisher also reads it without mu
@@ -172,7 +173,7 @@ type Builder struct {
 }
 
 // New makes a builder unit, exports its slots to the readout units and offers every slot. Next come its handlers
-// Announce, Ask and PlacedMany, then Close.
+// Announce, AnswerWindowRequest and PlacedMany, then Close.
 func New(cfg Config) (*Builder, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -218,8 +219,8 @@ func newBuilder(cfg Config) *Builder {
 	return b
 }
 
-// makeAssembler gives the unit the assembler that its configuration asks for: with windows that stand, or with ones
-// that are granted for each MEP.
+// makeAssembler gives the unit the assembler that its configuration asks for: with pre-granted windows, or with
+// ones that are granted for each MEP.
 func (b *Builder) makeAssembler() error {
 	cfg := &b.cfg
 	n := cfg.Slots.Len()
@@ -366,7 +367,7 @@ func (b *Builder) requestPartsLocked() {
 	}
 }
 
-// grant opens a readout unit's part of a slot and tells it.
+// grant opens a readout unit's part of a slot and sends it the window.
 func (b *Builder) grant(slot, ru int) error {
 	mep, rank := b.asm.Slot(slot), b.cfg.RURanks[ru]
 	off, size := b.asm.PartRange(slot, ru)

@@ -43,7 +43,7 @@ func (b *Builder) Stats() BuilderStats {
 }
 
 // Close ends the unit, best after the links are down; what comes later is refused. A write to the sink under way is
-// interrupted if the sink lets it. What the sink has taken is made safe, and the scheduler told of it if it still
+// interrupted if the sink lets it. What the sink has taken is made safe, and reported to the scheduler if it still
 // listens. MEPs without an outcome are given up and counted as incomplete, all grants are revoked, and every slot is
 // Free again: another Builder may be made of them. The sink and the slots stay the caller's to finish. Whoever calls it
 // while it is under way waits too, and has the same error: the slots may be taken away after it, and not before.

@@ -2,11 +2,11 @@ package builderunit
 
 import "sync"
 
-// Pipeline of outcomes where the output must be safe before the scheduler hears of it (Config.Durable):
+// Pipeline of outcomes where the output must be safe before it is reported to the scheduler (Config.Durable):
 //
-//	1 hold     (sequential: finisher)   what the sink has taken joins the queue
+//	1 enqueue  (sequential: finisher)   what the sink has taken joins the queue
 //	2 flush    (sequential: committer)  all that is in the queue is made safe by one Sink.Flush
-//	3 tell     (sequential: committer)  the scheduler is told, so readout units let go
+//	3 report   (sequential: committer)  to the scheduler, so readout units release it
 //
 // While the committer flushes, the finisher goes on; what it finishes meanwhile shares the next flush. So a flush costs
 // the same for one MEP as for many, and batches grow by themselves where the disk is slow.
@@ -18,7 +18,7 @@ type committer struct {
 	mu      sync.Mutex // guards what follows; never held while something blocks
 	queue   []Result   // with the sink, and not safe yet as far as is known
 	spare   []Result   // taken in turns with queue
-	pending int        // MEPs in queue and in the batch that is flushed or told
+	pending int        // MEPs in queue and in the batch that is flushed or reported
 }
 
 // enqueue takes results whose MEPs the sink has taken. The slice stays the caller's.
@@ -46,14 +46,14 @@ func (c *committer) markReported(n int) {
 	c.pending -= n
 }
 
-// unreported is how many results the scheduler has not been told of.
+// unreported is how many results have not been reported to the scheduler.
 func (c *committer) unreported() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.pending
 }
 
-// reportWhenSafe tells the scheduler what became of MEPs that the sink has taken: now, or when they are safe.
+// reportWhenSafe reports to the scheduler what became of MEPs that the sink has taken: now, or when they are safe.
 func (b *Builder) reportWhenSafe(results []Result) error {
 	if b.commit.wake == nil {
 		return b.reportResults(results)
@@ -62,7 +62,7 @@ func (b *Builder) reportWhenSafe(results []Result) error {
 	return nil
 }
 
-// runCommitter makes outcomes safe and tells of them until the unit is closed, and then once more: what the sink has
+// runCommitter makes outcomes safe and reports them until the unit is closed, and then once more: what the sink has
 // taken is kept whatever ends the unit.
 func (b *Builder) runCommitter() {
 	for open := true; open; {
@@ -78,7 +78,7 @@ func (b *Builder) runCommitter() {
 	}
 }
 
-// commitOnce makes what is in the queue safe and tells of it. What could not be made safe is not told of: it is given
+// commitOnce makes what is in the queue safe and reports it. What could not be made safe is not reported: it is given
 // to another builder unit, or abandoned with the run.
 func (b *Builder) commitOnce() error {
 	batch := b.commit.nextBatch()
@@ -91,7 +91,7 @@ func (b *Builder) commitOnce() error {
 	if err != nil {
 		return err
 	}
-	b.reportMu.Lock() // from before they count as told, for Reset
+	b.reportMu.Lock() // from before they count as reported, for Reset
 	defer b.reportMu.Unlock()
 	defer b.commit.markReported(len(batch))
 	return b.reportResultsLocked(batch)

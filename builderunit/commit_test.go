@@ -56,7 +56,7 @@ func durableRig(t *testing.T, slots int, preGranted bool) (r *rig, gate *gatedSi
 	}
 }
 
-// TestReportedWhenSafe holds that the scheduler hears of no MEP that has not been flushed, that the unit goes on
+// TestReportedWhenSafe holds that no MEP is reported that has not been flushed, that the unit goes on
 // meanwhile, and that what is finished during a flush shares the next one.
 func TestReportedWhenSafe(t *testing.T) {
 	for _, preGranted := range []bool{false, true} {
@@ -70,7 +70,7 @@ func TestReportedWhenSafe(t *testing.T) {
 			case err := <-r.failed:
 				t.Fatal(err)
 			case res := <-r.results:
-				t.Fatalf("pre-granted %v: told of MEP %d before it was safe", preGranted, res.MEP)
+				t.Fatalf("pre-granted %v: reported MEP %d before it was safe", preGranted, res.MEP)
 			default:
 			}
 		}
@@ -95,7 +95,7 @@ func TestReportedWhenSafe(t *testing.T) {
 	}
 }
 
-// TestNotReportedWhenNotSafe holds that a MEP whose flush fails is told to nobody, and that the unit fails.
+// TestNotReportedWhenNotSafe holds that a MEP whose flush fails is not reported, and that the unit fails.
 func TestNotReportedWhenNotSafe(t *testing.T) {
 	r, gate, build := durableRig(t, 2, false)
 	build(0, 0)
@@ -106,14 +106,14 @@ func TestNotReportedWhenNotSafe(t *testing.T) {
 	}
 	r.close()
 	if len(r.results) > 0 {
-		t.Errorf("told of %+v", patiently.Receive(t, r.results))
+		t.Errorf("reported %+v", patiently.Receive(t, r.results))
 	}
 	if n := r.b.Stats().Unsafe; n != 1 {
 		t.Errorf("%d MEPs are not safe, not 1", n)
 	}
 }
 
-// TestClosedBeforeSafe holds that Close makes safe what the sink has taken, and tells of it.
+// TestClosedBeforeSafe holds that Close makes safe what the sink has taken, and reports it.
 func TestClosedBeforeSafe(t *testing.T) {
 	r, gate, build := durableRig(t, 2, true)
 	build(0, 0)
@@ -144,7 +144,7 @@ func TestClosedBeforeSafe(t *testing.T) {
 	}
 }
 
-// TestResetWaitsForFlush holds that Reset ends only when nothing of the time before is to be told any more.
+// TestResetWaitsForFlush holds that Reset ends only when nothing of the time before is to be reported any more.
 func TestResetWaitsForFlush(t *testing.T) {
 	r, gate, build := durableRig(t, 2, false)
 	build(0, 0)

@@ -30,8 +30,8 @@ func (b *Builder) tolerates(bad *DataError) bool {
 }
 
 // replaceBadPart makes the part of a readout unit anew of a whole MEP, of missing fragments, if an error says that its
-// data do not fit and that is borne; any other error comes back. Parts that were made before are made again: they may
-// have had their events from this readout unit. It returns where the MEP lies then, which nobody else writes to,
+// data do not fit and that is tolerated; any other error comes back. Parts that were made before are made again: they
+// may have had their events from this readout unit. It returns where the MEP lies then, which nobody else writes to,
 // without its header, and moves f.places there.
 func (b *Builder) replaceBadPart(slot int, mep uint64, memory []byte, err error) ([]byte, error) {
 	var bad *DataError
@@ -103,8 +103,8 @@ func (b *Builder) countMissing(ru int, mep uint64, n int) {
 }
 
 // checkTolerantly checks a whole MEP whose bytes are read at one place, and goes on without the parts that do not fit,
-// as long as that is borne. It returns where the MEP lies then. It ends: check names no part that was made here, and
-// each turn makes one more.
+// as long as that is tolerated. It returns where the MEP lies then. It ends: check names no part that was made here,
+// and each turn makes one more.
 func (b *Builder) checkTolerantly(slot int, mep uint64,
 	read []byte) (sound []byte, from uint64, events int, err error) {
 	for {
@@ -122,9 +122,9 @@ func (b *Builder) checkTolerantly(slot int, mep uint64,
 	}
 }
 
-// handleOversized takes that a MEP fits no slot. Where one part of several alone does not, its readout unit has told a
-// wrong size: that is a DataError, or where it is borne, the part is taken for missing and the MEP fits. Any other such
-// MEP is a mistake of the configuration. The lock is held.
+// handleOversized takes that a MEP fits no slot. Where one part of several alone does not, its readout unit has
+// announced a wrong size: that is a DataError, or where it is tolerated, the part is taken for missing and the MEP
+// fits. Any other such MEP is a mistake of the configuration. The lock is held.
 func (b *Builder) handleOversized(m *placing.Announce, err error) error {
 	parts := slotRow(b.asm, b.asm.parts, int(m.Slot))
 	for ru := range parts {

@@ -39,8 +39,8 @@ func (a *accuse) want(t *testing.T, rus ...int) {
 	}
 }
 
-// TestBadDataTolerated holds that what does not fit of a readout unit is taken for missing, where that is borne: the
-// MEP is built, the others have their data in it, and the readout unit is named.
+// TestBadDataTolerated holds that what does not fit of a readout unit is taken for missing, where that is tolerated:
+// the MEP is built, the others have their data in it, and the readout unit is named.
 func TestBadDataTolerated(t *testing.T) {
 	data := event.MFPHeaderSize(rigPacking)
 	for name, tc := range map[string]struct {
@@ -89,7 +89,7 @@ func TestBadDataTolerated(t *testing.T) {
 
 func flip(at int) func(*piece) { return func(p *piece) { p.data[at] ^= 1 } }
 
-// TestBadDataToleratedPreGranted is the same where windows stand, for what stands before the data, too.
+// TestBadDataToleratedPreGranted is the same where windows are pre-granted, for what stands before the data, too.
 func TestBadDataToleratedPreGranted(t *testing.T) {
 	for name, damage := range map[string]func(p *piece, head int){
 		"a byte":           func(p *piece, head int) { p.data[head+event.MFPHeaderSize(rigPacking)] ^= 1 },
@@ -120,7 +120,7 @@ func TestBadDataToleratedPreGranted(t *testing.T) {
 	}
 }
 
-// TestWrongSizeAnnounced holds that a size which no slot has room for names who told it, and not the builder unit.
+// TestWrongSizeAnnounced holds that a size which no slot has room for names who announced it, and not the builder unit.
 func TestWrongSizeAnnounced(t *testing.T) {
 	for name, size := range map[string]uint32{"too large": 1 << 30, "too small": 3} {
 		t.Run(name, func(t *testing.T) {

@@ -13,21 +13,21 @@ import (
 	"ringlet/shmem"
 )
 
-// What follows is the finisher's. A window that stands for all MEPs stands while a MEP is read: a readout unit that is
-// not correct may go on writing. So what is parsed, and what is kept, is checked in the scratch, after the copy: what
-// was verified is what is written. In place nothing is read but for a CRC, and headers whose every field is read once.
-// A window that was granted for one MEP is revoked before.
+// What follows is the finisher's. A window that is granted once, for all MEPs, stays open while a MEP is read: a
+// readout unit that is not correct may go on writing. So what is parsed, and what is kept, is checked in the scratch,
+// after the copy: what was verified is what is written. In place nothing is read but for a CRC, and headers whose every
+// field is read once. A window that was granted for one MEP is revoked before.
 
-// How many MEPs are settled together at most: a quarter of the slots, so that the scheduler has slots to give out again
-// while the rest of a long batch is verified, but not fewer than minBatchMEPs and not more than maxBatchMEPs. What a
-// batch costs (two locks, a breath, a message, 3 µs or so) is lost among so many.
+// How many MEPs are released together at most: a quarter of the slots, so that the scheduler has slots to give out
+// again while the rest of a long batch is verified, but not fewer than minBatchMEPs and not more than maxBatchMEPs.
+// What a batch costs (two locks, a yield, a message, 3 µs or so) is lost among so many.
 const (
 	minBatchMEPs = 256
 	maxBatchMEPs = 1024
 )
 
-// batchLimit is how many MEPs are settled together at most. A sink that keeps MEPs may hold the finisher up for as long
-// as its reader or its disk likes; the outcome of a MEP that it has taken does not wait for that.
+// batchLimit is how many MEPs are released together at most. A sink that keeps MEPs may hold the finisher up for as
+// long as its reader or its disk likes; the outcome of a MEP that it has taken does not wait for that.
 func (b *Builder) batchLimit() int {
 	if b.discards {
 		return min(maxBatchMEPs, max(minBatchMEPs, b.cfg.Slots.Len()/4))
@@ -54,7 +54,7 @@ type finishing struct {
 	// of the MEP in hand, if it is marked
 	missingUnits []bool       // by readout unit: its part was made here
 	missingMFPs  int          // MFPs that were
-	badParts     []*DataError // parts whose entries do not fit, where windows stand
+	badParts     []*DataError // parts whose entries do not fit, where windows are pre-granted
 }
 
 // runFinisher decides on MEPs and completes them, a batch after the other.
@@ -85,7 +85,7 @@ func (b *Builder) runFinisher() {
 	}
 }
 
-// finishBatch finishes MEPs and settles them. Those before one that fails have their outcome.
+// finishBatch finishes MEPs and releases their slots. Those before one that fails have their outcome.
 func (b *Builder) finishBatch(batch []SlotProgress, at time.Time) error {
 	f := &b.f
 	f.slots, f.results, f.count, f.size = f.slots[:0], f.results[:0], 0, 0
@@ -125,7 +125,7 @@ func (b *Builder) prefetch(batch []SlotProgress) {
 	}
 }
 
-// releaseBatch gives slots back and tells the scheduler of what was finished.
+// releaseBatch gives slots back and reports to the scheduler what was finished.
 func (b *Builder) releaseBatch() error {
 	f := &b.f
 	if b.keepsSlotsOffered() {
@@ -270,11 +270,11 @@ func (b *Builder) recordBuilt(slot int, meta *sink.Meta) {
 	}
 }
 
-// keepsSlotsOffered says that slots stay offered while MEPs land, and are turned when they are finished: where windows
-// stand, and the sink keeps nothing.
+// keepsSlotsOffered says that slots stay offered while parts come, and are recycled when their MEPs are finished: where
+// windows are pre-granted, and the sink keeps nothing.
 func (b *Builder) keepsSlotsOffered() bool { return b.discards && b.asm.isPreGranted() }
 
-// needsCopy says that MEPs whose windows stand are read in the scratch: to be kept, or since they are parsed.
+// needsCopy says that MEPs in pre-granted windows are read in the scratch: to be kept, or since they are parsed.
 func (b *Builder) needsCopy() bool { return !b.discards || b.verify.parses() }
 
 // handToSink gives a MEP to the sink, and the slot back.
@@ -307,15 +307,15 @@ func (b *Builder) writeToSink(slot int, meta sink.Meta, memory []byte) error {
 	return b.cfg.Sink.Write(b.ctx, meta, memory)
 }
 
-// reportResults tells the scheduler what became of MEPs.
+// reportResults reports to the scheduler what became of MEPs.
 func (b *Builder) reportResults(results []Result) error {
 	b.reportMu.Lock()
 	defer b.reportMu.Unlock()
 	return b.reportResultsLocked(results)
 }
 
-// reportResultsLocked tells the scheduler of slots that are free. Which of them are held is settled when they are told:
-// others that are told meanwhile may be the last whose outcome was to come. telling is held.
+// reportResultsLocked reports to the scheduler slots that are free. Which of them are held is decided when they are
+// reported: others that are reported meanwhile may be the last whose outcome was to come. reportMu is held.
 func (b *Builder) reportResultsLocked(results []Result) error {
 	b.mu.Lock()
 	for i := range results {

@@ -10,8 +10,8 @@ import (
 // Pipeline of a MEP that the sink has no time for (LHCb-EB §IV.B):
 //
 //	1 PlacedMany  (parallel: receivers)     the MEP is whole, and as many as the backlog allows wait for the finisher:
-//	                                        it is turned away, under mu
-//	2 discard     (sequential: discarder)   grants revoked, the slot is free, the scheduler is told
+//	                                        it is shed, under mu
+//	2 discard     (sequential: discarder)   grants revoked, the slot is free, reported to the scheduler
 //
 // The discarder never touches the sink, so a sink that is stuck holds up what the backlog allows and nothing more.
 
@@ -84,7 +84,7 @@ func (b *Builder) runDiscarder() {
 	}
 }
 
-// discard closes slots to the network, gives them back and tells the scheduler.
+// discard closes slots to the network, gives them back and reports that to the scheduler.
 func (b *Builder) discard(slots []uint32, refs []shmem.Ref, results []Result) error {
 	for _, ref := range refs {
 		if err := b.cfg.Table.Revoke(ref); err != nil {

@@ -32,7 +32,7 @@ type overloaded struct {
 	build func(slot int, mep uint64)
 }
 
-// eachPlacing runs a test with sizes announced and with slots shared out by standing.
+// eachPlacing runs a test with sizes announced and with pre-granted windows.
 func eachPlacing(t *testing.T, backlog int, test func(*testing.T, *overloaded)) {
 	t.Run("announce", func(t *testing.T) {
 		o := &overloaded{sink: &stuck{free: make(chan struct{})}}
@@ -75,7 +75,7 @@ func TestDiscards(t *testing.T) {
 				t.Error("nobody knows when it was there")
 			}
 			if got.CompletedAt = want.CompletedAt; got != want {
-				t.Fatalf("the unit told %+v, not %+v", got, want)
+				t.Fatalf("the unit reported %+v, not %+v", got, want)
 			}
 		}
 		close(o.sink.free)
@@ -84,7 +84,7 @@ func TestDiscards(t *testing.T) {
 				o.build(2, mep)
 			}
 			if got := o.result(); got.MEP != mep || got.Outcome != Built {
-				t.Errorf("the unit told %+v of MEP %d", got, mep)
+				t.Errorf("the unit reported %+v of MEP %d", got, mep)
 			}
 		}
 		s := o.b.Stats()
@@ -106,7 +106,7 @@ func TestHolds(t *testing.T) {
 		close(o.sink.free)
 		for mep := range uint64(4) {
 			if got := o.result(); got.MEP != mep || got.Outcome != Built {
-				t.Errorf("the unit told %+v of MEP %d", got, mep)
+				t.Errorf("the unit reported %+v of MEP %d", got, mep)
 			}
 		}
 	})
@@ -160,7 +160,7 @@ func TestSuspendedUnitGoesOn(t *testing.T) {
 		}
 		r.build(pieces, int(mep%2), mep)
 		if got := r.result(); got.MEP != mep || got.Outcome != Built {
-			t.Fatalf("the unit told %+v of MEP %d", got, mep)
+			t.Fatalf("the unit reported %+v of MEP %d", got, mep)
 		}
 	}
 	if s := r.b.Stats(); s.Suspended < 3*time.Millisecond {

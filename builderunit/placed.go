@@ -9,7 +9,7 @@ import (
 	"ringlet/transport"
 )
 
-// A Stray is why a placement was not taken for what it says.
+// A rejectedPlacement is why a placement was not taken for what it says.
 type rejectedPlacement uint8
 
 // The reasons, in the order they are looked for.
@@ -60,7 +60,7 @@ const (
 // SlotProgress is a slot in which the region of interest is in place, or all of a MEP.
 type SlotProgress struct {
 	Slot     uint32
-	Progress Progress // Interest or Whole
+	Progress Progress // CompletedRegion or CompletedMEP
 }
 
 // Placed takes the notice that bytes of a readout unit are in place, and appends the slots in which they make something
@@ -123,8 +123,8 @@ func (a *Assembler) fitsPart(at, ru int, p *transport.Placement) bool {
 	return p.Offset == 0 && p.Length >= r.minLength && p.Length <= r.maxLength && p.Length%event.MEPWord == 0
 }
 
-// checkExpected tells why a slot does not wait for bytes of that attempt at a MEP. A free slot whose windows stand
-// begins with it.
+// checkExpected tells why a slot does not wait for bytes of that attempt at a MEP. A free slot with pre-granted
+// windows begins with it.
 func (a *Assembler) checkExpected(s *slot, low uint32, attempt uint8) rejectedPlacement {
 	switch {
 	case s.phase == idle && a.isPreGranted():

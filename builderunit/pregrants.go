@@ -7,7 +7,7 @@ import (
 	"ringlet/shmem"
 )
 
-// makePreGrantedAssembler makes the core of a builder unit whose windows stand for all MEPs.
+// makePreGrantedAssembler makes the core of a builder unit whose windows are pre-granted.
 func (b *Builder) makePreGrantedAssembler() error {
 	cfg := &b.cfg
 	l := cfg.Layout
@@ -51,7 +51,7 @@ func (b *Builder) preGrant(ru int) error {
 }
 
 // AnswerWindowRequest takes a readout unit's signal of kind placing.KindWindowRequest, and answers with its windows in
-// every slot. It may ask again. An error says what was wrong with the question.
+// every slot. It may ask again. An error says what was wrong with the request.
 func (b *Builder) AnswerWindowRequest(rank int, payload []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -20,8 +20,8 @@ import (
 	"ringlet/transport"
 )
 
-// TestPreGrantedBuilds takes MEPs through a unit that works by standing, two at a time, in real memory, to a sink that
-// keeps them.
+// TestPreGrantedBuilds takes MEPs through a unit with pre-granted windows, two at a time, in real memory, to a sink
+// that keeps them.
 func TestPreGrantedBuilds(t *testing.T) {
 	r := newPreGrantedRig(t, 2, nil)
 	bytesWant := uint64(0)
@@ -185,7 +185,7 @@ func TestPreGrantedFinds(t *testing.T) {
 	}
 }
 
-// TestPreGrantsWindows holds that every readout unit is told the same windows whenever it asks, in messages as long as
+// TestPreGrantsWindows holds that every readout unit gets the same windows whenever it asks, in messages as long as
 // they may be.
 func TestPreGrantsWindows(t *testing.T) {
 	const slots = 2*placing.MaxPreGrants + 5
@@ -198,12 +198,12 @@ func TestPreGrantsWindows(t *testing.T) {
 		}
 		r.requestWindows(rank)
 		if !slices.Equal(refs, r.windows.refsOfRank(rank)) {
-			t.Errorf("rank %d is told other windows the second time", rank)
+			t.Errorf("rank %d gets other windows the second time", rank)
 		}
 	}
 	if s := r.table.Stats(); len(seen) != slots*len(r.ranks) || s.Live != slots*len(r.ranks) ||
 		r.windows.signals != 3*2*len(r.ranks) {
-		t.Errorf("%d windows told in %d signals, %+v", len(seen), r.windows.signals, s)
+		t.Errorf("%d windows sent in %d signals, %+v", len(seen), r.windows.signals, s)
 	}
 	last := slots - 1
 	r.buildPreGranted(last, 0)

@@ -13,7 +13,7 @@ import (
 	"ringlet/transport"
 )
 
-// preGrantedRig is a rig whose slots are shared out by standing.
+// preGrantedRig is a rig whose windows are pre-granted.
 type preGrantedRig struct {
 	*rig
 	windows *windowRecorder
@@ -96,7 +96,7 @@ func (r *preGrantedRig) buildPreGranted(slot int, mep uint64) {
 	}
 }
 
-// windowRecorder is a Signaler that keeps standing grants.
+// windowRecorder is a Signaler that keeps pre-grants.
 type windowRecorder struct {
 	fail error // outcome of Signal
 

@@ -9,7 +9,7 @@ import (
 	"ringlet/transport"
 )
 
-// preGrantedPlayer plays a conversation with a StandingAssembler.
+// preGrantedPlayer plays a transcript with an Assembler of pre-granted windows.
 type preGrantedPlayer struct {
 	*player
 	asm    *Assembler

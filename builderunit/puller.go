@@ -114,7 +114,7 @@ func (q *puller) drop(slot int) {
 	q.waiting = slices.DeleteFunc(q.waiting, func(p pendingMEP) bool { return p.slot == slot })
 }
 
-// AcceptShare decides like a trigger that lets a share of all MEPs pass, which ones being settled by their numbers and
+// AcceptShare decides like a trigger that lets a share of all MEPs pass, which ones being decided by their numbers and
 // the seed.
 func AcceptShare(share float64, seed uint64) func(mep uint64) bool {
 	return func(mep uint64) bool {

@@ -13,17 +13,17 @@ import (
 // (docs/design/059-regions-of-interest.md):
 //
 //	1 decide   (sequential: finisher)   grants revoked, verified, handed to Config.Decide, which may answer later
-//	2 Decided  (parallel: who decides)  kept: the other parts wait to be asked for; rejected: it joins the refusals.
-//	                                    Both under mu
-//	3 refuse   (sequential: refuser)    the slot is free, the scheduler is told; readout units drop what was not asked
-//	                                    for with the next token for the slot
+//	2 ApplyDecision (parallel: who decides)  kept: the other parts wait to be asked for; rejected: it joins the
+//	                                    rejections. Both under mu
+//	3 reject   (sequential: rejecter)   the slot is free, reported to the scheduler; readout units drop what was not
+//	                                    asked for with the next token for the slot
 //
 // While somebody decides, the finisher, the receivers and whoever asks for parts go on with other MEPs.
 
 // Region is the part of a MEP that lies in the readout units of Pull.RegionUnits. It is valid until Config.Decide
 // returns.
 type Region struct {
-	sink.Meta          // of the MEP; Whole is when the region was in place. Events is 0 where there are no MFPs
+	sink.Meta          // of the MEP; CompletedAt is when the region was in place. Events is 0 where there are no MFPs
 	Slot      int      // where it lies
 	MFPs      [][]byte // in order of source id: none, if all readout units of the region are gone
 
@@ -76,13 +76,13 @@ func (r *Region) AssembleMEP() ([]byte, bool) {
 	return mep, true
 }
 
-// Decide answers for the region: see Builder.Decided.
+// Decide answers for the region: see Builder.ApplyDecision.
 func (r *Region) Decide(keep bool) { r.builder.ApplyDecision(r.Meta, r.Slot, keep, nil) }
 
-// Client is who is told of verdicts on the region.
+// Client is who gets the verdicts on the region.
 func (r *Region) Client() sink.RegionClient { return r.builder }
 
-// rejection is a MEP that is over after its region, and that nobody was told of yet.
+// rejection is a MEP that is over after its region, and that is not reported yet.
 type rejection struct {
 	slot int
 	meta sink.Meta
@@ -131,7 +131,7 @@ func (b *Builder) decideRegion(slot int, at time.Time) error {
 	return b.cfg.Decide(b.ctx, r)
 }
 
-// ApplyDecision takes, once, what Config.Decide was asked: whether a MEP is kept, and the verdicts of a filter on its
+// ApplyDecision takes, once, the answer to Config.Decide: whether a MEP is kept, and the verdicts of a filter on its
 // events, which the sink is given with the whole MEP. No verdicts: a filter before the sink has still to judge it. It
 // does not wait. False: the unit was closed meanwhile, or the answer is about no region that is waiting for one.
 func (b *Builder) ApplyDecision(m sink.Meta, slot int, keep bool, verdicts []filter.Verdict) bool {
@@ -187,7 +187,7 @@ func (b *Builder) runRejecter() {
 	}
 }
 
-// rejectMEPs gives slots back and tells the scheduler.
+// rejectMEPs gives slots back and reports that to the scheduler.
 func (b *Builder) rejectMEPs(results []Result) error {
 	if len(results) == 0 {
 		return nil

@@ -56,7 +56,8 @@ func (r *rig) rest(pieces []*piece, mep uint64) {
 }
 
 // TestOthersGoOnMeanwhile holds that while a region is being judged other MEPs are judged and built, that answers come
-// in any order, that verdicts reach the sink with their MEP, and that what is rejected is told and counted as spared.
+// in any order, that verdicts reach the sink with their MEP, and that what is rejected is reported and counted as
+// spared.
 func TestOthersGoOnMeanwhile(t *testing.T) {
 	regions := make(chan pendingDecision, 10)
 	r := newRigWithSlots(t, 3, func(_ *rig, c *Config) {
@@ -180,7 +181,7 @@ func TestAnswersThatComeTooLate(t *testing.T) {
 	}
 }
 
-// TestTheLastOutcomeIsNotHeld holds that whatever is told last brings all slots back, when a MEP is rejected while
+// TestTheLastOutcomeIsNotHeld holds that whatever is reported last brings all slots back, when a MEP is rejected while
 // another one, built before, is still made safe.
 func TestTheLastOutcomeIsNotHeld(t *testing.T) {
 	regions := make(chan pendingDecision, 10)

@@ -10,7 +10,7 @@ import (
 	"ringlet/shmem"
 )
 
-// resetEvery is how often Reset looks whether readout units have settled, and MEPs that are whole have got their
+// resetEvery is how often Reset looks whether readout units have quiesced, and MEPs that are whole have got their
 // outcome.
 const resetEvery = 5 * time.Millisecond
 
@@ -33,8 +33,8 @@ func (b *Builder) RecordQuiesced(rank int, payload []byte) error {
 }
 
 // Reset makes every slot free, for a builder unit that was excluded so many times and whose MEPs have been given to
-// others. It waits until every readout unit has settled that: what they announced and wrote before would else be taken
-// for the next MEP's. Then it gives up the MEPs that are not whole, and waits for those that are.
+// others. It waits until every readout unit has quiesced for that: what they announced and wrote before would else be
+// taken for the next MEP's. Then it gives up the MEPs that are not whole, and waits for those that are.
 func (b *Builder) Reset(ctx context.Context, exclusions uint32) error {
 	for {
 		remaining, err := b.tryWithdraw(exclusions)
@@ -50,7 +50,7 @@ func (b *Builder) Reset(ctx context.Context, exclusions uint32) error {
 }
 
 // tryWithdraw gives up the MEPs that are not whole, and returns how many are, or how many readout units are still to
-// settle. When there are none, none is being told of either.
+// quiesce. When there are none, none is being reported either.
 func (b *Builder) tryWithdraw(exclusions uint32) (remaining int, err error) {
 	if !b.gate.TryLock() {
 		return 1, nil // a MEP is being finished, or the sink holds it up

@@ -119,7 +119,7 @@ func TestResetWaits(t *testing.T) {
 	go func() { over <- r.b.Reset(t.Context(), 0) }()
 	select {
 	case err := <-over:
-		t.Errorf("reset while an outcome was being told: %v", err)
+		t.Errorf("reset while an outcome was being reported: %v", err)
 	default:
 	}
 	close(hold)
@@ -133,7 +133,7 @@ func TestResetWaits(t *testing.T) {
 	}
 }
 
-// TestPreGrantedReset holds the same where parts have standing windows.
+// TestPreGrantedReset holds the same where parts have pre-granted windows.
 func TestPreGrantedReset(t *testing.T) {
 	r := newPreGrantedRig(t, 2, nil)
 	r.b.Placed(r.ranks[0], r.place(r.part(0, 3), 0, 3, 1))

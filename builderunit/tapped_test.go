@@ -10,8 +10,8 @@ import (
 	"ringlet/testkit/must"
 )
 
-// TestTheTapSeesWhatIsBuilt looks at MEPs whose windows are granted and at those whose windows stand, with a sink that
-// keeps them and with one that keeps nothing, from the second MEP on.
+// TestTheTapSeesWhatIsBuilt looks at MEPs whose windows are granted and at those whose windows are pre-granted, with a
+// sink that keeps them and with one that keeps nothing, from the second MEP on.
 func TestTheTapSeesWhatIsBuilt(t *testing.T) {
 	for name, discard := range map[string]bool{"kept": false, "dropped": true} {
 		change := func(tp *tap.Tap) func(*rig, *Config) {

@@ -10,7 +10,7 @@ import (
 	"ringlet/testkit/transcript"
 )
 
-// TestTranscripts plays every conversation in testdata with the assembler.
+// TestTranscripts plays every transcript in testdata with the assembler.
 func TestTranscripts(t *testing.T) {
 	transcript.Play(t, func(t *testing.T) transcript.Answer {
 		p := &player{t: t}

@@ -2,7 +2,7 @@ package event
 
 import "bytes"
 
-// DescribeBytes is how much of the beginning of a file Looks wants to see.
+// DescribeBytes is how much of the beginning of a file DescribeForeign wants to see.
 const DescribeBytes = 512
 
 // foreignFormats are formats of others, by what stands at a place of a file.
@@ -36,7 +36,7 @@ var foreignFormats = []struct {
 
 const eudaq2 = "write it anew with the native writer of EUDAQ 2"
 
-// Text is what Looks calls text: a spoiled file may look so.
+// Text is what DescribeForeign calls text: a spoiled file may look so.
 const Text = "text"
 
 // minTextBytes is how many bytes must be text for a file to look like one.

@@ -33,7 +33,7 @@ func mepOffsetsAt(m int) int { return MEPFixedSize + padTo(2*m, MEPWord) }
 // refused: ErrRange (counts, room in dst), ErrOrder (sources, offsets),
 // ErrSize (offsets outside the MEP).
 //
-// It runs in the builder unit when the last MFP has landed: no allocation.
+// It runs in the builder unit when the last MFP is in place: no allocation.
 func PutMEPHeader(dst []byte, sources []uint16, offsetsWords []uint32, totalWords uint32) (int, error) {
 	m := len(sources)
 	if m > MaxMFPs || m != len(offsetsWords) {

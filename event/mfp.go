@@ -192,7 +192,8 @@ func (p MFP) HasType(t BankType) bool { return bytes.IndexByte(p.types(), byte(t
 func (p MFP) FragmentSize(i int) int { return int(binary.LittleEndian.Uint16(p.sizes()[2*i:])) }
 
 // Fragment is the data of fragment i, without padding. It adds up the sizes
-// before i, four at a time: walk with Cursor or All to see them all. It panics
+// before i, four at a time: walk with Cursor or Fragments to see them
+// all. It panics
 // unless 0 ≤ i < N.
 func (p MFP) Fragment(i int) []byte {
 	sizes := p.sizes()
@@ -244,7 +245,7 @@ func (p MFP) Fragments() iter.Seq2[int, []byte] {
 }
 
 // Cursor starts before the first fragment. Where index and data are all that is
-// wanted, All is some four times as fast.
+// wanted, Fragments is some four times as fast.
 func (p MFP) Cursor() FragmentCursor {
 	return FragmentCursor{
 		p:      p,

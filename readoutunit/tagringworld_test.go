@@ -27,9 +27,9 @@ type tagRingWorld struct {
 	writes   []ringWrite
 	meps     map[uint64]*building // by place
 	complete []uint64             // places whose feedback is on its way
-	reported []int                // exclusions told to each readout unit
+	reported []int                // exclusions that each readout unit has
 	running  map[int]uint64       // by group: place of the tag under way
-	history  []string             // what the scheduler was told, in order
+	history  []string             // what was reported to the scheduler, in order
 	lost     []bool               // builder units
 	fresh    []uint64             // places issued since somebody looked
 	voided   map[uint64]bool      // places of tokens that were withdrawn
@@ -400,7 +400,7 @@ func (w *tagRingWorld) checkOver(meps uint64) {
 	}
 }
 
-// key is the state: of the readout units whole, of the scheduler by what it was told and where its tags are.
+// key is the state: of the readout units whole, of the scheduler by what was reported to it and where its tags are.
 func (w *tagRingWorld) key() string {
 	var b strings.Builder
 	for ru, r := range w.rus {

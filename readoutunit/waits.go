@@ -38,7 +38,7 @@ func (w *BarrierStats) recordWait(waited time.Duration) error {
 	return w.Barriers.RecordValue(min(maxMicros, max(1, waited.Microseconds())))
 }
 
-// recordHolder takes an epoch that was left. Nobody holds those that Enter leaves open; Finish tells of them.
+// recordHolder takes an epoch that was left. Nobody holds those that Enter leaves open; Finish reports them.
 func (w *BarrierStats) recordHolder(held barrier.Straggler) error {
 	if held.Rank < 0 || held.Rank >= len(w.Holders) {
 		return nil

@@ -91,7 +91,7 @@ func (m *exclusionModel) newCycle(t *rapid.T) {
 	m.cycle++
 }
 
-// grant gives a window for any token that was told, withdrawn or not.
+// grant gives a window for any token that was issued, withdrawn or not.
 func (m *exclusionModel) grant(t *rapid.T) {
 	if len(m.ungranted) == 0 {
 		t.Skip("nothing to grant")

@@ -8,10 +8,10 @@ import (
 
 // Pipeline of a drain (sequential, one goroutine):
 //
-//	1 look     the directory, its manifests and ledgers, to Runs
+//	1 scan     the directory, its manifests and ledgers, to Runs
 //	2 next     the pure core says what to do: remove, drain, recover, wait, end
 //	3 drain    MEPs of one segment, through the filter to the outputs; those that are there already are passed over
-//	4 settle   the outputs are flushed to the disk, then the ledger has its line
+//	4 commit   the outputs are flushed to the disk, then the ledger has its line
 //	5          from 1 on
 
 // act is what a drain does next.
@@ -57,7 +57,7 @@ type step struct {
 
 // core decides. It has no clock and no I/O.
 type core struct {
-	writerTimeout time.Duration // how long nobody writes before that is believed of a run without a verdict
+	writerTimeout time.Duration // how long nobody writes before a run without a verdict counts as over
 	quietSince    time.Duration // when it was seen first that nobody writes; 0: somebody does
 	orphanSince   time.Duration // since when a killed writer's segment was seen beside live ones; 0: there is none
 	recovered     map[int]bool  // runs that were recovered since somebody wrote
@@ -66,7 +66,7 @@ type core struct {
 // next decides, by what was seen at a time from any begin on.
 //
 // Of closed segments the oldest comes first, so that none waits for ever; runs come by their order where times are
-// equal. Room comes before all: somebody may wait for it.
+// equal. Space comes before all: somebody may wait for it.
 func (c *core) next(now time.Duration, runs []runState) step {
 	n, ok := removable(runs)
 	if !ok {

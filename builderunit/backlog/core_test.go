@@ -9,7 +9,7 @@ import (
 	"ringlet/testkit/transcript"
 )
 
-// TestTranscripts plays every conversation in testdata with the core.
+// TestTranscripts plays every transcript in testdata with the core.
 func TestTranscripts(t *testing.T) {
 	transcript.Play(t, func(t *testing.T) transcript.Answer {
 		p := &player{t: t, core: core{writerTimeout: 10 * time.Second}}

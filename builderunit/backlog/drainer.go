@@ -20,7 +20,7 @@ type Output struct {
 	Format recording.Format
 }
 
-// Filter is what judges the events of a run: some filters in goroutines, or a panel of processes.
+// Filter is what judges the events of a run: some filters in goroutines, or a Panel of processes.
 type Filter struct {
 	Filters []filter.Filter
 	Panel   sink.Panel
@@ -39,7 +39,7 @@ type Config struct {
 	// Filter makes what judges the events of a run; most is the largest MEP that was seen of it.
 	Filter        func(m *recording.Manifest, most int) (Filter, error)
 	Deadline      time.Duration // of the filter for one event
-	WriterTimeout time.Duration // how long nobody writes before that is believed of a run without a verdict
+	WriterTimeout time.Duration // how long nobody writes before a run without a verdict counts as over
 	Node          string        // for the manifests
 	Host          string
 	Program       string

@@ -119,7 +119,7 @@ func TestKilled(t *testing.T) {
 			case <-end:
 				t.Fatalf("a writer says nothing more behind %q: the drain makes no room", last)
 			case _, ok := <-drain.lines:
-				if !ok { // nobody wrote for so long that it believes the run over
+				if !ok { // nobody wrote for so long that it takes the run for over
 					drain.kill()
 					drain = r.child("drain")
 				}

@@ -14,7 +14,7 @@ import (
 )
 
 // EachMEP gives the MEPs of a closed segment of the run in runDir, in the order of the segment: those that its index
-// tells of. A MEP whose bytes are not those that were written has an Err. It ends with the error of take or of ctx, or
+// tells of. A MEP whose bytes are not those that were written has an Err. It ends with the error of visit or of ctx, or
 // with a *Problem where a file cannot be opened, or be read any further.
 func EachMEP(ctx context.Context, runDir string, m *Manifest, s Segment, visit func(*RecordedMEP) error) (err error) {
 	id, open, ok := ParseSegment(s.Name)

@@ -17,7 +17,7 @@ type RecordedMEP struct {
 	Entry
 	File   string // path of the data file
 	Format Format
-	Data   []byte // good until the next Part
+	Data   []byte // good until the next RecordedMEP
 	// Err is a *Problem where the bytes are not those that were written, or cannot be read: Data is then nil.
 	Err error
 	// Unproven says that nothing in the index tells whether the bytes are those that were written.
@@ -27,7 +27,7 @@ type RecordedMEP struct {
 // EachInOrder gives the MEPs of a recording from number `from` on, in order, each once: of several copies that with the
 // highest attempt, as Merge does. It reads what the indexes prove, in closed and in open segments. Entries with wrong
 // checksums are left out, and Read has named them. It holds one MEP and the index entries of some 300,000 in memory. It
-// ends with the error of take, of ctx, or of an index that cannot be read.
+// ends with the error of visit, of ctx, or of an index that cannot be read.
 func (c *Contents) EachInOrder(ctx context.Context, from uint64, visit func(*RecordedMEP) error) error {
 	p, err := newPlan(ctx, c, spanMEPs, true)
 	if err != nil {

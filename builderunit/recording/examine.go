@@ -118,7 +118,7 @@ func (r *recovery) perform(s step, f facts, p proof, index *os.File) error {
 	case removeIndex:
 		return os.Remove(index.Name())
 	}
-	return nil // list: conclude does that for all together
+	return nil // list: updateManifest does that for all together
 }
 
 func (r *recovery) rename(from, to string) error {

@@ -114,7 +114,7 @@ func openExclusive(path string) (*os.File, error) {
 	return f, nil
 }
 
-// openExclusiveTries is how often seize asks again for a lock that is taken.
+// openExclusiveTries is how often openExclusive asks again for a lock that is taken.
 const openExclusiveTries = 20
 
 // inUse says whether the writer of the segment with the index at path lives.

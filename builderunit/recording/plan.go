@@ -36,7 +36,7 @@ func (f *facts) indexEnd() int64 { return HeaderBytes + f.provenEntries*EntryByt
 // time.
 type step string
 
-// Steps. They are done in the order in which decide gives them.
+// Steps. They are done in the order in which decideSteps gives them.
 const (
 	writeHeader step = "write the header of the index anew"
 	copyTail    step = "copy what follows the last whole MEP to a file .tail"

@@ -91,13 +91,13 @@ type RunVerification struct {
 	// Triggered and Claimed are the verdict's: events triggered in all, and events in this directory.
 	Triggered uint64 `json:"events_triggered"`
 	Claimed   uint64 `json:"events_claimed"`
-	// Missing is which triggered events are not in the files; Named how many of them the verdict names as missing, or as
-	// being in another directory of the run; Lost those that it does not name.
+	// Missing is which triggered events are not in the files; NamedMissing how many of them the verdict names as missing,
+	// or as being in another directory of the run; Lost those that it does not name.
 	Missing      Gaps   `json:"missing"`
 	NamedMissing uint64 `json:"events_named_missing"`
 	Lost         Gaps   `json:"lost"`
 	// FoundSince is events that the verdict names as missing and that are there: they were recovered after it was written.
-	// Strange is events that were never triggered.
+	// NeverTriggered is events that were never triggered.
 	FoundSince     uint64 `json:"events_found_since"`
 	NeverTriggered uint64 `json:"events_never_triggered"`
 	IsGood         bool   `json:"closed"`

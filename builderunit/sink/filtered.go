@@ -12,7 +12,7 @@ import (
 // Pipeline of a MEP that is filtered before an output takes it (docs/design/053-filter.md):
 //
 //	1 Write   (sequential: whoever writes)  a job of the judges has a copy (judges.go)
-//	2 settle  (under mu)                    the output takes the MEP, with its decision
+//	2 finish  (under mu)                    the output takes the MEP, with its decision
 //	3 Flush   (parallel: another goroutine) waits for the jobs whose Write has returned, then flushes the output
 //
 // A filter that cannot keep up holds the jobs, so Write waits, and what waits for a sink is the builder unit's to hold
@@ -21,7 +21,7 @@ import (
 // Of a MEP whose region of interest is judged first (docs/design/059-regions-of-interest.md):
 //
 //	1 Judge   (sequential: whoever asks)    a job has a copy of the region
-//	2 settle  (under mu)                    the asker has the verdicts; of what they reject nothing more comes
+//	2 finish  (under mu)                    the client has the verdicts; of what they reject nothing more comes
 //	3 Write   (sequential: whoever writes)  the whole MEP, which brings its verdicts, goes to the output at once
 
 // Filtered is the sink that has a filter judge the events of each MEP, and gives it to another sink with the decision:
@@ -67,7 +67,7 @@ func (f *Filtered) Write(ctx context.Context, m Meta, mep []byte) error {
 	return f.submit(j)
 }
 
-// Judge takes a copy of the region of interest of a MEP, which has the form of a MEP, and tells the asker what the
+// Judge takes a copy of the region of interest of a MEP, which has the form of a MEP, and tells the client what the
 // filters say of it. It waits while more than FilterConfig.Regions are being judged.
 func (f *Filtered) Judge(ctx context.Context, m Meta, region []byte, slot int, client RegionClient) error {
 	j, err := f.claimJob(ctx)
@@ -128,7 +128,7 @@ func (f *Filtered) write(ctx context.Context, m Meta, mep []byte) error {
 	return f.next.Write(ctx, m, mep)
 }
 
-// reportDecisions counts what was decided, and tells of it: of events in a row that have one verdict at once.
+// reportDecisions counts what was decided, and reports it: of events in a row that have one verdict at once.
 func (f *Filtered) reportDecisions(m Meta, verdicts []filter.Verdict) {
 	took := time.Since(m.CompletedAt)
 	for i := 0; i < len(verdicts); {

@@ -218,8 +218,8 @@ func (f *byPlace) Judge(_ time.Time, e *selection.Event) (filter.Verdict, error)
 	}
 }
 
-// TestManyEventsInAMEP holds that each event has its verdict, that these are told in order, and that a MEP is rejected
-// only if all its events are.
+// TestManyEventsInAMEP holds that each event has its verdict, that these are reported in order, and that a MEP is
+// rejected only if all its events are.
 func TestManyEventsInAMEP(t *testing.T) {
 	hang := make(chan struct{})
 	for _, tt := range []struct {

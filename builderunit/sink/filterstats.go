@@ -84,7 +84,7 @@ func (c *filterCounts) decidedEvents() (n uint64) {
 }
 
 // Histograms are, in µs, how long events waited for the filter from their last byte on, and were in it. What a filter
-// never came back from has none, and a panel's are not known: nil.
+// never came back from has none, and a Panel's are not known: nil.
 func (f *Filtered) Histograms() (waits, in *hdr.Histogram) {
 	if f.cfg.Panel != nil {
 		return nil, nil

@@ -15,11 +15,11 @@ import (
 
 // Pipeline of a MEP that is judged:
 //
-//	1 take, submit  (sequential)          a free job has a copy; there are so many, and take waits for one
+//	1 claim, submit (sequential)          a free job has a copy; there are so many, and claimJob waits for one
 //	2 judge         (parallel: workers)   a filter of the worker's own says accepted or rejected of each event; or a
-//	                                      panel does, which is processes of others (docs/design/056)
-//	3 settle        (under mu)            settled is called, once. A MEP whose worker is beyond the deadline is settled
-//	                                      by the watchdog: it passes by time-out
+//	                                      Panel does, which is processes of others (docs/design/056)
+//	3 finish        (under mu)            onVerdicts is called, once. A MEP whose worker is beyond the deadline is
+//	                                      finished by the watchdog: it passes by time-out
 //
 // A filter that cannot keep up holds the jobs. Memory of a job is its own: a filter that hangs reads bytes that nobody
 // else writes.
@@ -51,7 +51,7 @@ type FilterConfig struct {
 	// Regions is how many MEPs may have a region of interest judged at a time. There is a job for each, whatever it
 	// takes: they hold slots of the builder unit, and their regions are parts of these.
 	Regions int
-	// OnDecision is told of each MEP that the output has, and of each that was rejected by its region of interest, how
+	// OnDecision gets each MEP that the output has, and of each that was rejected by its region of interest, how
 	// long after its last byte: of n events in a row, from the place i in the MEP on, that have one verdict. It must not
 	// wait, and may be called by several at once. nil: nobody is told.
 	OnDecision func(m Meta, i, n int, v filter.Verdict, took time.Duration)
@@ -67,12 +67,12 @@ type judges struct {
 	queue      chan *filter.Case                             // with room for all jobs
 	quit       context.Context
 	cancel     context.CancelFunc
-	wg         sync.WaitGroup // workers and watchdog, or the panel
+	wg         sync.WaitGroup // workers and watchdog, or the Panel
 
 	workers []worker
 
 	mu        sync.Mutex // guards what follows, and the jobs' open
-	jobDone   sync.Cond  // a job was settled; of mu
+	jobDone   sync.Cond  // a job was finished; of mu
 	jobs      []*filterJob
 	submitted uint64 // jobs that were submitted
 	scratch   []filter.Verdict
@@ -82,7 +82,7 @@ type judges struct {
 	count filterCounts
 }
 
-// filterJob is a MEP on its way. It belongs to whoever took it from free or todo.
+// filterJob is a MEP on its way. It belongs to whoever took it from free or queue.
 type filterJob struct {
 	filter.Case
 	packet       selection.Packet
@@ -90,7 +90,7 @@ type filterJob struct {
 	ctx          context.Context // of its Write
 	judgedEvents atomic.Int64    // events of which Verdicts tells: those the worker does not touch again
 	number       uint64          // of the Write; guarded by mu
-	open         bool            // it is filled, and not settled; guarded by mu
+	open         bool            // it is filled, and not finished; guarded by mu
 
 	client RegionClient // whose region of interest it is, of what lies in slot; nil: it is a MEP for the output
 	slot   int
@@ -104,7 +104,7 @@ type worker struct {
 	filter   filter.Filter
 	event    selection.Event           // at hand; the worker's alone
 	current  atomic.Pointer[filterJob] // nil: it is not judging
-	deadline atomic.Int64              // deadline, ns since began
+	deadline atomic.Int64              // ns since started
 	started  time.Time                 // immutable
 	times    eventTimes
 }
@@ -125,7 +125,7 @@ func jobCount(cfg *FilterConfig) int {
 	return total
 }
 
-// start lets the filters judge. settled is called with the verdicts of each job.
+// start lets the filters judge. onVerdicts is called with the verdicts of each job.
 func (f *judges) start(cfg FilterConfig, onVerdicts func(*filterJob, []filter.Verdict)) {
 	total := jobCount(&cfg)
 	f.cfg, f.onVerdicts = cfg, onVerdicts
@@ -244,7 +244,7 @@ func (f *judges) parse(j *filterJob) error {
 	return nil
 }
 
-// countError counts an error of a filter, and tells of the first one.
+// countError counts an error of a filter, and logs the first one.
 func (f *judges) countError(err error) {
 	if f.count.errors.Add(1) == 1 {
 		f.cfg.Log.Warn("the filter could not judge an event, which passes; further ones are counted", "err", err)
@@ -278,14 +278,14 @@ func (f *judges) runFilter(w *worker, deadline time.Time) (v filter.Verdict, err
 	return w.filter.Judge(deadline, &w.event)
 }
 
-// isOpen tells whether a job is not settled.
+// isOpen tells whether a job is not finished.
 func (f *judges) isOpen(j *filterJob) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return j.open
 }
 
-// finishCase takes a case back, with its verdicts, and settles it, unless that was done.
+// finishCase takes a case back, with its verdicts, and finishes it, unless that was done.
 func (f *judges) finishCase(c *filter.Case) {
 	j := f.jobs[c.Index]
 	f.mu.Lock()
@@ -303,7 +303,7 @@ func (f *judges) finishLocked(j *filterJob, verdicts []filter.Verdict) {
 	f.jobDone.Broadcast()
 }
 
-// runWatchdog settles what is with workers beyond their deadline. When all workers are, what waits passes too.
+// runWatchdog finishes what is with workers beyond their deadline. When all workers are, what waits passes too.
 func (f *judges) runWatchdog() {
 	tick := time.NewTicker(max(time.Millisecond, f.cfg.Deadline/4))
 	defer tick.Stop()
@@ -325,14 +325,14 @@ func (f *judges) runWatchdog() {
 	}
 }
 
-// finishOverdue tells whether a worker is beyond its deadline; the MEP in its hand is settled then.
+// finishOverdue tells whether a worker is beyond its deadline; the MEP in its hand is finished then.
 func (f *judges) finishOverdue(w *worker) bool {
 	if !w.isOverdue() {
 		return false
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	// Whatever the worker judges now is not settled before the worker has passed mu, and of that the deadline is told
+	// Whatever the worker judges now is not finished before the worker has passed mu, and of that the deadline is set
 	// before: so both are of one MEP.
 	j := w.current.Load()
 	if j == nil || !w.isOverdue() {
@@ -358,7 +358,7 @@ func (w *worker) isOverdue() bool {
 	return w.current.Load() != nil && int64(time.Since(w.started)) > w.deadline.Load()
 }
 
-// timeOutWaiting settles a MEP that waits for a worker. It is false when none does.
+// timeOutWaiting finishes a MEP that waits for a worker. It is false when none does.
 func (f *judges) timeOutWaiting() bool {
 	select {
 	case c := <-f.queue:

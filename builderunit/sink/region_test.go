@@ -37,8 +37,8 @@ func (a *asking) ApplyDecision(m Meta, slot int, keep bool, verdicts []filter.Ve
 	return !a.gone
 }
 
-// TestRegionsAreJudged holds that the asker has the decision on each region, that what is rejected is told and counted
-// then, and that what is kept goes to the output with its decision and is not judged again.
+// TestRegionsAreJudged holds that the client has the decision on each region, that what is rejected is reported and
+// counted then, and that what is kept goes to the output with its decision and is not judged again.
 func TestRegionsAreJudged(t *testing.T) {
 	const n = 100
 	p, to, by := testPattern(t), &kept{}, newAsking(n)
@@ -68,7 +68,7 @@ func TestRegionsAreJudged(t *testing.T) {
 	}
 	rejected, accepted := reported[filter.Rejected].Load(), reported[filter.Accepted].Load()
 	if len(to.given) != n*9/10 || rejected != n/10 || accepted != n*7/10 {
-		t.Errorf("%d in the output, told of %d rejected and %d accepted", len(to.given), rejected, accepted)
+		t.Errorf("%d in the output, reported %d rejected and %d accepted", len(to.given), rejected, accepted)
 	}
 	for k := range uint64(n) {
 		if to.given[k] != by.decisions[k] && by.decisions[k] != filter.Rejected || by.slots[k] != int(k)+5 {

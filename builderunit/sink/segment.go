@@ -120,7 +120,7 @@ func (s *Segments) createData(id recording.SegmentID, index *os.File) (*segment,
 			return giveUp(fs.ErrExist)
 		}
 	}
-	// A killed process's segment of this number may have been closed, drained and removed since enlist. It was listed
+	// A killed process's segment of this number may have been closed, drained and removed since register. It was listed
 	// before its index went.
 	if m, err := recording.Load(s.c.Dir); err == nil && m.HasSegment(id) {
 		return giveUp(fs.ErrExist)
@@ -244,7 +244,7 @@ func (g *segment) synchronise(count *counters) error {
 	return g.sync(count)
 }
 
-// sync synchronises data and index. The caller holds syncing.
+// sync synchronises data and index. The caller holds syncMu.
 func (g *segment) sync(count *counters) error {
 	from, upTo := time.Now(), g.indexedEnd.Load()
 	if g.broken = wrapError(g.path, "synchronise", g.data.Sync()); g.broken == nil {

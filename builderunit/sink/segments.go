@@ -12,16 +12,16 @@ import (
 
 // The way of a MEP to the disk:
 //
-//  1. Write encodes it into a block (sequential: whoever holds own). A large piece goes straight to its place.
+//  1. Write encodes it into a block (sequential: whoever holds writeMu). A large piece goes straight to its place.
 //  2. Behind the last byte of the MEP the block gets its entry of the index, with the running checksum of the segment.
-//  3. A full block is handed over, and Write goes on in the other one. Whoever holds io writes it: the background
+//  3. A full block is handed over, and Write goes on in the other one. Whoever holds ioMu writes it: the background
 //     goroutine, Flush, or Write itself when both blocks are full. First the data, then the entries.
 //  4. At durability Disk, Flush synchronises data and index of every open segment. Nobody waits for that but its
 //     callers.
 //  5. A segment that is large or old enough ends with the MEP. The background goroutine synchronises it, gives it its
 //     name and lists it in the manifest, while Write goes on in the next.
 //
-// Locks are taken in the order own, io, mu; a segment's syncing comes after io and before mu.
+// Locks are taken in the order writeMu, ioMu, mu; a segment's syncMu comes after ioMu and before mu.
 
 // Settings that a SegmentsConfig with zeros has.
 const (

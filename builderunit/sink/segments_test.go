@@ -410,7 +410,7 @@ func BenchmarkSegments(b *testing.B) {
 	}
 }
 
-// benchmarkSegments writes MEPs, and has every fourth of them told as built: some 6 MB.
+// benchmarkSegments writes MEPs, and has every fourth of them reported as built: some 6 MB.
 func benchmarkSegments(b *testing.B, s *Segments) {
 	m, mep := fragmentsMEP(b, 12, 133, 1000)
 	for b.Loop() {

@@ -19,7 +19,7 @@ type stream struct {
 type outlet interface {
 	// flushBuffer takes the stream's buffer, and leaves an empty one in its place.
 	flushBuffer() error
-	// writeLarge takes a large piece, behind all that spill took. The stream's buffer is empty.
+	// writeLarge takes a large piece, behind all that flushBuffer took. The stream's buffer is empty.
 	writeLarge(p []byte) error
 }
 

@@ -6,9 +6,9 @@
 // # What the caller must do, in order
 //
 //  1. New, once for a process; it outlives runs and builder units.
-//  2. The builder unit asks Wanted for each MEP, which is one atomic load. If somebody looks, it asks
+//  2. The builder unit asks HasViewers for each MEP, which is one atomic load. If somebody looks, it asks
 //     whether one of them is Due, and Offers the MEP, or Skips it.
-//  3. A viewer comes with View, Takes its events once in a while, and leaves with Close.
+//  3. A viewer comes with View, gets its events by AppendEvents once in a while, and leaves with Close.
 //
 // # What it does not promise
 //

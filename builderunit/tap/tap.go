@@ -16,7 +16,7 @@ import (
 //	1 Due   (the builder unit's finisher)  no viewer may be shown anything before a time: Skip
 //	2 Offer (the builder unit's finisher)  views the MEP; each viewer's picker names events; each is copied once for all
 //	                                       viewers, and goes into the queues that have room
-//	3 Take  (a viewer's goroutine)         empties the queue
+//	3 AppendEvents (a viewer's goroutine)  empties the queue
 //
 // The MEP is the builder unit's, and is not looked at after Offer. An event is nobody's to change once it is copied.
 

@@ -14,12 +14,12 @@ const partAlign = 8
 // EntrySize is the size in bytes of an Entry, in an Announce and in front of a part alike.
 const EntrySize = announceEntry
 
-// MaxPartSize is the largest part that has a standing window, in bytes. What is larger is moved in pieces of many
+// MaxPartSize is the largest part that has a pre-granted window, in bytes. What is larger is moved in pieces of many
 // datagrams anyway, so that a round trip per MEP costs little, and memory for the largest MEP in each slot costs much.
 const MaxPartSize = 64 << 10
 
-// A Layout says where the readout units' parts stand in every slot of every builder unit, where windows are granted
-// once for all MEPs: the MEP's header at 0, then a standing window for each readout unit's part, in order, each as
+// A Layout says where the readout units' parts lie in every slot of every builder unit, where windows are granted
+// once for all MEPs: the MEP's header at 0, then a pre-granted window for each readout unit's part, in order, each as
 // large as its part can become. A part is an Entry for each of the unit's sources and behind them the block. It is
 // immutable.
 type Layout struct {

@@ -72,7 +72,7 @@ func TestGolden(t *testing.T) {
 	}
 	if n, err := ParseQuiesced(messages["settlement of two exclusions"]); err != nil || n != 2 ||
 		!bytes.Equal(AppendQuiesced(nil, 2), messages["settlement of two exclusions"]) {
-		t.Errorf("the settlement is read as %d, %v and written as %x", n, err, AppendQuiesced(nil, 2))
+		t.Errorf("the quiesced message is read as %d, %v and written as %x", n, err, AppendQuiesced(nil, 2))
 	}
 	for name, words := range tags {
 		var tagBuf [MaxTagWords]uint64
@@ -166,42 +166,42 @@ func TestParseRefuses(t *testing.T) {
 		b     []byte
 		says  string
 	}{
-		"announce, nothing":          {a.Parse, nil, "0 bytes"},
-		"tag, kind":                  {parseTag, change(tag, 0, 5), "kind 5"},
-		"tag, version":               {parseTag, change(tag, 1, 2), "version 2"},
-		"tag, reserved":              {parseTag, change(tag, 7, 1), "byte 7"},
-		"tag, part of a word":        {parseTag, tag[:len(tag)-1], "31 bytes"},
-		"tag, too long":              {parseTag, AppendTag(nil, make([]uint64, MaxTagWords+1)), "168 bytes"},
-		"announce, half a header":    {a.Parse, announce[:31], "at least 32"},
-		"announce, half an entry":    {a.Parse, announce[:44], "44 bytes with 2 sizes"},
-		"announce, a byte more":      {a.Parse, append(bytes.Clone(announce), 0), "49 bytes with 2 sizes"},
-		"announce, kind of a grant":  {a.Parse, change(announce, 0, 3), "kind 3, not 2"},
-		"announce, another version":  {a.Parse, change(announce, 1, 2), "version 2"},
-		"announce, reserved set":     {a.Parse, change(announce, 31, 1), "reserved byte 31"},
-		"announce, more than it has": {a.Parse, change(announce, 24, 3), "3 sizes"},
-		"announce, too many streams": {a.Parse, change(announce, 6, 7), "from stream 6 of 7"},
-		"announce, 64 Ki sizes":      {a.Parse, change(announce, 25, 0xff), "sizes"},
-		"grant, nothing":             {g.Parse, nil, "0 bytes"},
-		"grant, a byte less":         {g.Parse, grant[:39], "at least 40"},
-		"grant, a byte more":         {g.Parse, append(bytes.Clone(grant), 0), "41 bytes, not 40"},
-		"grant, another version":     {g.Parse, change(grant, 1, 0), "version 0"},
-		"grant, reserved set":        {g.Parse, change(grant, 2, 9), "reserved byte 2 is 9"},
-		"grant, reserved end set":    {g.Parse, change(grant, 39, 9), "reserved byte 39"},
-		"question, nothing":          {ParseWindowRequest, nil, "0 bytes"},
-		"question, a byte more":      {ParseWindowRequest, append(bytes.Clone(windowRequest), 0), "9 bytes, not 8"},
-		"question, another kind":     {ParseWindowRequest, change(windowRequest, 0, 5), "kind 5, not 4"},
-		"question, reserved set":     {ParseWindowRequest, change(windowRequest, 7, 1), "reserved byte 7 is 1"},
-		"standing, half a header":    {s.Parse, preGrants[:7], "at least 8"},
-		"standing, half a grant":     {s.Parse, preGrants[:20], "20 bytes for 2 slots"},
-		"standing, another version":  {s.Parse, change(preGrants, 1, 3), "version 3"},
-		"standing, none":             {s.Parse, change(preGrants[:8], 2, 0), "for 0 slots"},
-		"standing, too many":         {s.Parse, change(preGrants, 2, 121), "for 121 slots"},
-		"settlement, nothing":        {parseQuiesced, nil, "0 bytes"},
-		"settlement, a byte more":    {parseQuiesced, append(bytes.Clone(quiesced), 0), "9 bytes, not 8"},
-		"settlement, another kind":   {parseQuiesced, change(quiesced, 0, 4), "kind 4, not 7"},
-		"settlement, reserved set":   {parseQuiesced, change(quiesced, 3, 1), "reserved byte 3"},
-		"settlement, of none":        {parseQuiesced, change(quiesced, 4, 0), "no exclusion"},
-		"standing, slots wrap": {s.Parse, []byte{5, 1, 1, 0, 255, 255, 255, 255, 1, 0, 0, 0, 1, 0, 0, 0},
+		"announce, nothing":           {a.Parse, nil, "0 bytes"},
+		"tag, kind":                   {parseTag, change(tag, 0, 5), "kind 5"},
+		"tag, version":                {parseTag, change(tag, 1, 2), "version 2"},
+		"tag, reserved":               {parseTag, change(tag, 7, 1), "byte 7"},
+		"tag, part of a word":         {parseTag, tag[:len(tag)-1], "31 bytes"},
+		"tag, too long":               {parseTag, AppendTag(nil, make([]uint64, MaxTagWords+1)), "168 bytes"},
+		"announce, half a header":     {a.Parse, announce[:31], "at least 32"},
+		"announce, half an entry":     {a.Parse, announce[:44], "44 bytes with 2 sizes"},
+		"announce, a byte more":       {a.Parse, append(bytes.Clone(announce), 0), "49 bytes with 2 sizes"},
+		"announce, kind of a grant":   {a.Parse, change(announce, 0, 3), "kind 3, not 2"},
+		"announce, another version":   {a.Parse, change(announce, 1, 2), "version 2"},
+		"announce, reserved set":      {a.Parse, change(announce, 31, 1), "reserved byte 31"},
+		"announce, more than it has":  {a.Parse, change(announce, 24, 3), "3 sizes"},
+		"announce, too many streams":  {a.Parse, change(announce, 6, 7), "from stream 6 of 7"},
+		"announce, 64 Ki sizes":       {a.Parse, change(announce, 25, 0xff), "sizes"},
+		"grant, nothing":              {g.Parse, nil, "0 bytes"},
+		"grant, a byte less":          {g.Parse, grant[:39], "at least 40"},
+		"grant, a byte more":          {g.Parse, append(bytes.Clone(grant), 0), "41 bytes, not 40"},
+		"grant, another version":      {g.Parse, change(grant, 1, 0), "version 0"},
+		"grant, reserved set":         {g.Parse, change(grant, 2, 9), "reserved byte 2 is 9"},
+		"grant, reserved end set":     {g.Parse, change(grant, 39, 9), "reserved byte 39"},
+		"question, nothing":           {ParseWindowRequest, nil, "0 bytes"},
+		"question, a byte more":       {ParseWindowRequest, append(bytes.Clone(windowRequest), 0), "9 bytes, not 8"},
+		"question, another kind":      {ParseWindowRequest, change(windowRequest, 0, 5), "kind 5, not 4"},
+		"question, reserved set":      {ParseWindowRequest, change(windowRequest, 7, 1), "reserved byte 7 is 1"},
+		"pre-grants, half a header":   {s.Parse, preGrants[:7], "at least 8"},
+		"pre-grants, half a grant":    {s.Parse, preGrants[:20], "20 bytes for 2 slots"},
+		"pre-grants, another version": {s.Parse, change(preGrants, 1, 3), "version 3"},
+		"pre-grants, none":            {s.Parse, change(preGrants[:8], 2, 0), "for 0 slots"},
+		"pre-grants, too many":        {s.Parse, change(preGrants, 2, 121), "for 121 slots"},
+		"quiesced, nothing":           {parseQuiesced, nil, "0 bytes"},
+		"quiesced, a byte more":       {parseQuiesced, append(bytes.Clone(quiesced), 0), "9 bytes, not 8"},
+		"quiesced, another kind":      {parseQuiesced, change(quiesced, 0, 4), "kind 4, not 7"},
+		"quiesced, reserved set":      {parseQuiesced, change(quiesced, 3, 1), "reserved byte 3"},
+		"quiesced, of none":           {parseQuiesced, change(quiesced, 4, 0), "no exclusion"},
+		"pre-grants, slots wrap": {s.Parse, []byte{5, 1, 1, 0, 255, 255, 255, 255, 1, 0, 0, 0, 1, 0, 0, 0},
 			"from slot 4294967295"},
 	} {
 		if err := tc.parse(tc.b); !errors.Is(err, ErrMessage) || !strings.Contains(err.Error(), tc.says) {
@@ -221,7 +221,7 @@ func TestLargestMessageFitsASignal(t *testing.T) {
 	}
 	s := PreGrants{Refs: make([]Ref, MaxPreGrants)}
 	if b = s.Append(b[:0]); len(b) > maxSignal {
-		t.Errorf("%d standing grants make %d bytes", MaxPreGrants, len(b))
+		t.Errorf("%d pre-grants make %d bytes", MaxPreGrants, len(b))
 	}
 }
 

@@ -13,10 +13,10 @@ const (
 	preGrantSize      = 8
 )
 
-// MaxPreGrants is how many grants one Standing holds; a builder unit with more slots sends several.
+// MaxPreGrants is how many grants one PreGrants holds; a builder unit with more slots sends several.
 const MaxPreGrants = 120
 
-// AppendWindowRequest writes the message by which a readout unit asks a builder unit for its standing grants.
+// AppendWindowRequest writes the message by which a readout unit asks a builder unit for its pre-granted windows.
 func AppendWindowRequest(b []byte) []byte {
 	return append(b, byte(KindWindowRequest), version, 0, 0, 0, 0, 0, 0)
 }

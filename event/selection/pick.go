@@ -44,7 +44,7 @@ func (p *Picker) Due() time.Time {
 	return p.rate.updatedAt.Add(time.Duration((1 - p.rate.tokens) / p.rate.rate * float64(time.Second)))
 }
 
-// Pick calls take with the index of each event of a MEP that is to be shown, in rising order. The position is that of
+// Pick calls visit with the index of each event of a MEP that is to be shown, in rising order. The position is that of
 // the MEP's first event in the stream: MEPs may have been left out before.
 func (p *Picker) Pick(now time.Time, m *Packet, at uint64, visit func(i int)) {
 	share, n := p.sel.share, uint64(m.N())

@@ -163,7 +163,7 @@ func TestLiveStopsAtAMissingFragment(t *testing.T) {
 	})
 }
 
-// TestLiveBackPressure: a feed gives more than there is room for. Nothing is lost, and nobody is blamed.
+// TestLiveBackPressure: a feed gives more than there is room for. Nothing is lost, and no source has a fault.
 func TestLiveBackPressure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const total, size = 400, 60_000

@@ -174,7 +174,7 @@ func (p *partial) add(n byteRange) verdict {
 	return stored
 }
 
-// overlap judges a stretch of which some bytes are in piece i: a sender that repeats a segment repeats all of it.
+// overlap judges a stretch of which some bytes are in range i: a sender that repeats a segment repeats all of it.
 func (p *partial) overlap(n byteRange, i int) verdict {
 	if p.ranges[i].from <= n.from && n.to <= p.ranges[i].to {
 		return repeated

@@ -59,7 +59,7 @@ type session struct {
 	detachedSafe uint64
 
 	ackDue     chan struct{} // something is safe; one token
-	ackRepeat  chan struct{} // what is safe is to be told again; one token
+	ackRepeat  chan struct{} // what is safe is to be reported again; one token
 	storeFull  atomic.Bool   // there is no room
 	evict      func()        // ends the session where there is no room; may be called again
 	evicted    chan struct{} // closed by evict

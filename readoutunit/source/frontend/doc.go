@@ -6,7 +6,7 @@
 //
 // The way of an event, in one goroutine:
 //
-//  1. happening.simulate draws the vertices and the particles: the truth.
+//  1. simulator.simulate draws the vertices and the particles: the truth.
 //  2. Every particle leaves charge on the strips of the sensors that it passes.
 //  3. The boards make clusters of it, in one of two ways. Suppressed: noise is drawn only where it passes the
 //     threshold, which is fast. Raw: every strip gets an 8-bit value with pedestal, noise and common mode, and the

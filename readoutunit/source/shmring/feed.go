@@ -39,7 +39,7 @@ type feed struct {
 	closed     bool
 	resume     uint64       // from which event a front-end that comes is to send
 	hasResume  bool         // resume is known
-	givenUp    live.GivenUp // what was given up, and is not told yet
+	givenUp    live.GivenUp // what was given up, and is not reported yet
 	heldLogged bool         // it was logged that a front-end is held back
 
 	// atomic
