@@ -83,7 +83,7 @@ func TestPreGrantedBuilds(t *testing.T) {
 	}
 }
 
-// TestPreGrantedInPlace holds that a MEP that nobody keeps is a good one where it lies, and that its slot has turned.
+// TestPreGrantedInPlace holds that a MEP that nobody keeps is a good one where it lies, and that its slot was recycled.
 func TestPreGrantedInPlace(t *testing.T) {
 	discard := &sink.Discard{}
 	r := newPreGrantedRig(t, 2, func(_ *rig, c *Config) { c.Sink = discard })

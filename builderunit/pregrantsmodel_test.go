@@ -13,9 +13,9 @@ import (
 	"ringlet/transport"
 )
 
-// preGrantedModel drives a StandingAssembler at random beside a model of what each slot holds. Readout units send the
-// parts of tokens in any order, some twice and some late; MEPs are given up and issued again, to whatever slot; and
-// some parts are nonsense.
+// preGrantedModel drives an Assembler of pre-granted windows at random beside a model of what each slot holds. Readout
+// units send the parts of tokens in any order, some twice and some late; MEPs are given up and issued again, to
+// whatever slot; and some parts are nonsense.
 type preGrantedModel struct {
 	a      *Assembler
 	layout *placing.Layout

@@ -54,7 +54,7 @@ func (u *Unit) enterBarrier() (waited time.Duration, err error) {
 	return waited, err
 }
 
-// finishBarrier leaves the epochs that are still open, as patiently, and tells who held them.
+// finishBarrier leaves the epochs that are still open, with the same retries, and tells who held them.
 func (u *Unit) finishBarrier() (held []barrier.Straggler, err error) {
 	err = u.retryBarrier(func() (err error) {
 		held, err = u.cfg.Barrier.Finish(u.ctx)

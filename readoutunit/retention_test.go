@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestRetentionAgainstModel reads and frees at random, and holds that no room is given out while it is held, and that
+// TestRetentionAgainstModel reads and frees at random, and holds that no buffer is given out while it is held, and that
 // parts are found.
 func TestRetentionAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -187,7 +187,7 @@ func (r *tagRing) MarkLost(bu int) {
 	r.refreshWriting()
 }
 
-// refreshWriting lets go on what waited for a write that is left.
+// refreshWriting lets go on what waited for a write that is orphaned.
 func (r *tagRing) refreshWriting() {
 	r.writing = false
 	for i := range r.heldTags {

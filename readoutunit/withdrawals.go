@@ -13,12 +13,12 @@ import (
 type withdrawals struct {
 	validFrom       []uint64    // by builder unit: tokens of cycles before this one are withdrawn
 	lost            []bool      // by builder unit: there is no link to it any more
-	orphanedWrites  []int       // by builder unit: writes under way that are left
+	orphanedWrites  []int       // by builder unit: writes under way that nobody waits for
 	exclusions      []uint32    // by builder unit: exclusions that came
 	unquiesced      []Exclusion // not quiesced
 	received        uint64      // exclusions that came
 	withdrawnTokens uint64      // that were withdrawn, and by which nothing was written
-	failedWrites    uint64      // writes that had no outcome when the link went down; they are among tokens
+	failedWrites    uint64      // writes that had no outcome when the link went down; they are among withdrawnTokens
 	lateGrants      uint64      // grants of windows that are not wanted any more
 }
 

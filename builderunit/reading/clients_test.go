@@ -116,7 +116,7 @@ func TestConsumersMayLose(t *testing.T) {
 	}
 }
 
-// bufferKind is the row of shared-memory outputs.
+// bufferKind is the kind of shared-memory outputs.
 func bufferKind(t *testing.T) sink.Kind {
 	t.Helper()
 	for _, r := range sink.Kinds {

@@ -12,7 +12,7 @@ import (
 	"ringlet/testkit/must"
 )
 
-// readInOrder is all parts from a MEP on, with their data copied.
+// readInOrder is all recorded MEPs from one on, with their data copied.
 func readInOrder(t testing.TB, c *Contents, from uint64) (parts []RecordedMEP) {
 	t.Helper()
 	must.OK(t, c.EachInOrder(context.Background(), from, func(p *RecordedMEP) error {

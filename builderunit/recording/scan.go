@@ -130,7 +130,7 @@ func (e *Entry) checkAgainst(m *Manifest) error {
 	return nil
 }
 
-// checkLive is fits for live data, whose MEPs have any events, packing at most.
+// checkLive is checkAgainst for live data, whose MEPs have any events, packing at most.
 func (e *Entry) checkLive(packing int) error {
 	switch {
 	case e.MEP > math.MaxUint64-blockMEPs || e.FirstEvent > math.MaxUint64-uint64(e.Events):
