@@ -1,14 +1,14 @@
 package tagnet
 
-// An Absence is one change of who among the readout units takes part: one has gone, or is back. Who goes by them knows,
-// of each MEP, which parts to expect:
+// An Absence is one change of who among the readout units takes part: one has gone, or has rejoined. Who goes by them
+// knows, of each MEP, which parts to expect:
 //
 //   - once a unit is gone, whatever has not come from it will not come: for the MEPs under way, and for all later ones
-//     up to the first that a return names;
-//   - once it is back it has every MEP from that one on, and none before it, whatever attempt.
+//     up to the first that a rejoin names;
+//   - once it has rejoined it has every MEP from that one on, and none before it, whatever attempt.
 //
-// Cycles before Cycle were issued under what held before. Readout units that keep phases end them first, as they can,
-// and have new phases from Cycle on.
+// Cycles before FirstCycle were issued under what held before. Readout units that keep phases end them first, as they
+// can, and have new phases from FirstCycle on.
 type Absence struct {
 	RU         uint16
 	Rejoined   bool   // it takes part again
@@ -16,7 +16,7 @@ type Absence struct {
 	FirstMEP   uint64 // the first that was not issued before the change
 }
 
-// absenceRejoinedBit is the bit of an absence's first word that says Back.
+// absenceRejoinedBit is the bit of an absence's first word that says Rejoined.
 const absenceRejoinedBit = 1 << 63
 
 // wordsPerAbsence is how many words an absence has.
@@ -59,7 +59,7 @@ func decodeAbsences(words []uint64) (all []Absence, ok bool) {
 	return all, true
 }
 
-// rejoinedByRU is which readout units are back, and which gone, after some absences.
+// rejoinedByRU is which readout units have rejoined, and which are gone, after some absences.
 func rejoinedByRU(all []Absence) map[uint16]bool {
 	rejoined := map[uint16]bool{}
 	for _, a := range all {
@@ -95,7 +95,7 @@ func (c *Core) excludeRU(ru int) error {
 	return nil
 }
 
-// recordAbsence notes that a readout unit has gone or is back.
+// recordAbsence notes that a readout unit has gone or has rejoined.
 func (c *Core) recordAbsence(ru int, rejoined bool) {
 	c.absences = append(c.absences, Absence{
 		RU:         uint16(ru),
@@ -106,9 +106,9 @@ func (c *Core) recordAbsence(ru int, rejoined bool) {
 }
 
 // includeRU takes an excluded readout unit in again, which has every MEP from the next new one on, and tells what it
-// holds of them by Update. No new MEP is issued before every builder unit that is not excluded has said by know that it
-// goes by the return: it would else take the unit's parts for missing. It is refused with NotNow when drained, and
-// where the unit's input had ended. Including it twice does nothing.
+// holds of them by Update. No new MEP is issued before every builder unit that is not excluded has said by ackAbsences
+// that it goes by the rejoin: it would else take the unit's parts for missing. It is refused with NotNow when drained,
+// and where the unit's input had ended. Including it twice does nothing.
 func (c *Core) includeRU(ru int) error {
 	if ru < 0 || ru >= len(c.rus) {
 		return c.refuse(UnknownUnit, "scheduler", "inclusion of readout unit %d of %d", ru, len(c.rus))
@@ -157,7 +157,7 @@ func (c *Core) ackAbsences(bu int, count uint64) error {
 	return nil
 }
 
-// absencesUnacked tells that a builder unit may not go by the last return of a readout unit yet. One that was excluded
+// absencesUnacked tells that a builder unit may not go by the last rejoin of a readout unit yet. One that was excluded
 // then may be included later, and not know.
 func (c *Core) absencesUnacked() bool {
 	if c.absencesToAck == 0 {

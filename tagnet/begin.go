@@ -44,7 +44,7 @@ func clampUint32(v int) uint32 {
 }
 
 // maxHostedMEPs bounds the memory that a request makes a host take: a MEP that can be in flight takes some 30 bytes of
-// the ledger, the log and the times, so 2^22 of them 130 MB. It is 100 builder units with 40,000 slots each
+// the records, the log and the times, so 2^22 of them 130 MB. It is 100 builder units with 40,000 slots each
 // (2026-11-21).
 const maxHostedMEPs = 1 << 22
 

@@ -3,26 +3,26 @@ package tagnet
 // The choice of builder units for a cycle, as Rules say. Sequential, owned by the Core's goroutine, no allocation once
 // warm:
 //
-//  1. draw    puts together the next cycle on paper: choose after choose until it says no, or a unit would stand twice.
-//     1.1 choose      takes the partition whose turn it is, passing over those that can take nothing, but never the one
-//     that had the last MEP while another is active
+//  1. drawCycle puts together the next cycle on paper: choose after choose until it says no, or a unit would stand
+//     twice. 1.1 choose      takes the turn set whose turn it is, passing over those that can take nothing, but never
+//     the one that had the last MEP while another is active
 //     1.2 pickInTurnSet takes the group and in it the builder unit, by turns, by ratio or by demand
 //  2. Core    compares with the MEPs there are (plan) and decides how many of the cycle go: all, the first n, or none.
-//  3. settle  makes that many of the choices true: positions move on, what was passed over is counted.
+//  3. commitPicks makes that many of the choices true: positions move on, what was passed over is counted.
 //
-// A draw that is not settled has changed nothing, so it does not matter how often Issue looks.
+// A draw that is not committed has changed nothing, so it does not matter how often Issue looks.
 
-// A chooser takes turns over partitions, groups and builder units. It looks at the builder units and groups of its
+// A chooser takes turns over turn sets, groups and builder units. It looks at the builder units and groups of its
 // Core.
 type chooser struct {
-	// Immutable after newChooser, but for the tables by ratio, which membership lays out anew.
+	// Immutable after newChooser, but for the tables by ratio, which rebuildTurns lays out anew.
 
 	turnOrder                     TurnOrder
 	noSlotPolicy, busyGroupPolicy Policy // towards a builder unit without free slot, and a group that has its event
 	ratio                         []int
 	turnSetOf                     []uint16
 	turnSets                      int
-	// of each partition: groups; builder units by ratio. In the order in which their turns come
+	// of each turn set: groups; builder units by ratio. In the order in which their turns come
 	turns   [][]uint16
 	members [][]uint16 // of each group
 	groupOf []uint16   // as in groups.groupOf; without groups each builder unit is one
@@ -32,7 +32,7 @@ type chooser struct {
 
 	// Owned by the Core's goroutine.
 
-	nextTurn []uint32 // whose turn is next: of the partitions, of each partition's turns, of each group's members
+	nextTurn []uint32 // whose turn is next: of the turn sets, of each one's turns, of each group's members
 
 	// Scratch of a draw.
 
@@ -47,7 +47,7 @@ type chooser struct {
 // pick is a chosen builder unit, and the turns after it.
 type pick struct {
 	bu, turnSet, group uint16
-	nextTurn           [3]uint32 // next turns: partition, in the partition, in the group
+	nextTurn           [3]uint32 // next turns: turn set, in the turn set, in the group
 	passes             int       // passes up to this pick
 }
 
@@ -183,7 +183,7 @@ func (c *chooser) advanceTurns(p *pick) {
 	c.nextTurn[0], c.nextTurn[set], c.nextTurn[group] = p.nextTurn[0], p.nextTurn[1], p.nextTurn[2]
 }
 
-// choose finds the builder unit for one more MEP of the draw. The turns end with the partition that had the last MEP:
+// choose finds the builder unit for one more MEP of the draw. The turns end with the turn set that had the last MEP:
 // it has the next one only where no other has an active builder unit. Whoever passes over a column looks for a
 // destination in another one, and is granted it "only if it resides in a different column than the last one that was
 // used" (TagNet-farm §III.B.2, figure III-6).
@@ -206,7 +206,7 @@ func (c *chooser) choose() (p pick, worst verdict) {
 	return p, worst
 }
 
-// pickInTurnSet finds the builder unit in a partition.
+// pickInTurnSet finds the builder unit in a turn set.
 func (c *chooser) pickInTurnSet(turnSet int, p *pick) verdict {
 	switch c.turnOrder {
 	case ByRatio:
@@ -217,7 +217,7 @@ func (c *chooser) pickInTurnSet(turnSet int, p *pick) verdict {
 	return c.pickRoundRobin(turnSet, p)
 }
 
-// pickRoundRobin gives the turn to the groups of a partition one after the other.
+// pickRoundRobin gives the turn to the groups of a turn set one after the other.
 func (c *chooser) pickRoundRobin(turnSet int, p *pick) (worst verdict) {
 	order := c.turns[turnSet]
 	for at, remaining := int(c.nextTurn[1+turnSet]), len(order); remaining > 0; remaining-- {
@@ -289,7 +289,7 @@ func (c *chooser) checkSlot(bu uint16) verdict {
 	return noFreeSlot
 }
 
-// pickByRatio gives the turn to the builder units of a partition as their table has it.
+// pickByRatio gives the turn to the builder units of a turn set as their table has it.
 func (c *chooser) pickByRatio(turnSet int, p *pick) (worst verdict) {
 	order := c.turns[turnSet]
 	for at, remaining := int(c.nextTurn[1+turnSet]), len(order); remaining > 0; remaining-- {
@@ -310,7 +310,7 @@ func (c *chooser) pickByRatio(turnSet int, p *pick) (worst verdict) {
 	return worst
 }
 
-// pickByDemand takes the group of a partition with the largest share of its slots free, and in it the builder unit with
+// pickByDemand takes the group of a turn set with the largest share of its slots free, and in it the builder unit with
 // most; of equals the first in turn. By number alone a small group would be forgotten.
 func (c *chooser) pickByDemand(turnSet int, p *pick) verdict {
 	order, most, ofActive, worst := c.turns[turnSet], 0, 1, noActiveBU

@@ -47,7 +47,7 @@ type clientSession struct {
 	// Immutable after the client is made.
 
 	unit      string
-	number    uint64 // of the conversation
+	number    uint64 // of the session
 	cancel    context.CancelFunc
 	ownedConn io.Closer // the connection, if the client dialled it
 
@@ -68,14 +68,14 @@ type streamHandler interface {
 	open(ctx context.Context, scope *tagnetv1.Scope, opts ...grpc.CallOption) error
 	// send sends what there is to send. On error the receiver learns why.
 	send() error
-	// receive takes messages until the stream ends, and returns why: io.EOF only after the view was drained. heard is
-	// to be called when the first message has been taken.
+	// receive takes messages until the stream ends, and returns why: io.EOF only after the view was drained. onAnswer
+	// is to be called when the first message has been taken.
 	receive(onAnswer func()) error
 	// finish is called when nothing more will be received.
 	finish()
 }
 
-// end records why the conversation is over, the first reason only, and stops it.
+// end records why the session is over, the first reason only, and stops it.
 func (c *clientSession) end(err error) {
 	c.mu.Lock()
 	first := c.err == nil
@@ -89,18 +89,18 @@ func (c *clientSession) end(err error) {
 	}
 }
 
-// Done is closed when the conversation has ended; Err tells why. One whose stream has broken goes on while it may be
+// Done is closed when the session has ended; Err tells why. One whose stream has broken goes on while it may be
 // resumed.
 func (c *clientSession) Done() <-chan struct{} { return c.ended }
 
-// Err is nil while the conversation lives, io.EOF after the view was drained, else as in RUClient.Next.
+// Err is nil while the session lives, io.EOF after the view was drained, else as in RUClient.Next.
 func (c *clientSession) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
 }
 
-// Close ends the conversation and waits for its goroutines. Next then returns errClosed once the batches that had come
+// Close ends the session and waits for its goroutines. Next then returns errClosed once the batches that had come
 // in are taken.
 func (c *clientSession) Close() error {
 	c.end(errClosed)
@@ -118,7 +118,7 @@ func detachContext(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // Flow-control windows, bytes: some dozens of messages of a stream (32 KiB at most), and two streams of a node's
-// connection. Given windows do not change, so gRPC does not measure the road with a ping and its answer around every
+// connection. Given windows do not change, so gRPC does not measure the path with a ping and its answer around every
 // message, which was a seventh of all system calls of a run with small MEPs (2026-11-21).
 const (
 	streamWindow = 1 << 20
@@ -138,8 +138,8 @@ const (
 	connectTimeout = 5 * time.Second // with the handshake, on a busy machine
 )
 
-// WithReconnect is for a connection that is made again soon after it broke. To connect may take 5 s, or atLeast if that
-// is more. Clients have it with 0 unless they are given another.
+// WithReconnect is for a connection that is made again soon after it broke. To connect may take 5 s, or minTimeout if
+// that is more. Clients have it with 0 unless they are given another.
 func WithReconnect(minTimeout time.Duration) grpc.DialOption {
 	retry := backoff.DefaultConfig
 	retry.BaseDelay, retry.MaxDelay = minRetryDelay, maxRetryDelay
@@ -162,7 +162,7 @@ func dial[C any](target string, opts []grpc.DialOption, use func(*grpc.ClientCon
 	return c, err
 }
 
-// attach starts the conversation's goroutine and waits until the server has answered, the conversation has ended, or
+// attach starts the session's goroutine and waits until the server has answered, the session has ended, or
 // ctx has. The first stream may wait for a connection, which ctx bounds and the stream's own context does not.
 func (c *clientSession) attach(ctx context.Context, scope Scope, s streamHandler) error {
 	streamCtx, cancel := detachContext(ctx)
@@ -190,7 +190,7 @@ func (c *clientSession) awaitAnswer(ctx context.Context) error {
 	}
 }
 
-// runStreams takes one stream after the other until the conversation is over, and returns why. One that broke before
+// runStreams takes one stream after the other until the session is over, and returns why. One that broke before
 // the server had ever answered is not resumed: whoever attaches is told.
 func (c *clientSession) runStreams(ctx context.Context, scope Scope, s streamHandler) error {
 	wire := scope.message()
@@ -223,7 +223,7 @@ func (c *clientSession) runStreams(ctx context.Context, scope Scope, s streamHan
 	return err
 }
 
-// resumable tells whether the scheduler may still know the conversation after a stream that has ended so.
+// resumable tells whether the scheduler may still know the session after a stream that has ended so.
 func resumable(err error) bool {
 	var wrong *protocolError
 	if errors.Is(err, io.EOF) || errors.As(err, &wrong) || refusalInfo(err) != nil {
@@ -237,7 +237,7 @@ func resumable(err error) bool {
 }
 
 // runStream takes one stream to its end, and tells whether the server has answered on it. A stream that resumes the
-// conversation may take so long to be answered; 0 is the first one.
+// session may take so long to be answered; 0 is the first one.
 func (c *clientSession) runStream(ctx context.Context, scope *tagnetv1.Scope, s streamHandler,
 	within time.Duration) (answered bool,
 	err error) {

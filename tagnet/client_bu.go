@@ -31,7 +31,7 @@ type BUClient struct {
 	scratch          []queuedFeedback // of the sender
 	drained          bool             // the receiver has heard so
 	absencesOnStream int              // absences on the present stream, by the receiver
-	absencesReported int              // absences that absent was told
+	absencesReported int              // absences that onAbsences was told
 
 	queue struct {
 		mu              sync.Mutex // guards the rest
@@ -49,8 +49,8 @@ type queuedFeedback struct {
 	since time.Duration // from BUClient.began
 }
 
-// DialBU connects to the scheduler and attaches as a builder unit with a number of slots, all free. absent is told,
-// on the receiving goroutine, which readout units have gone or come back, each change once in a conversation; when it
+// DialBU connects to the scheduler and attaches as a builder unit with a number of slots, all free. onAbsences is told,
+// on the receiving goroutine, which readout units have gone or come back, each change once in a session; when it
 // has returned the builder unit goes by that. Nil: it does not matter to the builder unit. Otherwise it is like DialRU.
 func DialBU(ctx context.Context, target string, scope Scope, slots int, onAbsences func([]Absence),
 	opts ...grpc.DialOption) (*BUClient, error) {
@@ -84,7 +84,7 @@ func (c *BUClient) Draining() <-chan struct{} { return c.draining }
 
 // SendFeedback returns slots. Entries wait in order until the stream takes them, and go together then; it does not
 // block. A slot can wait only once, so it fails if more entries wait than there are slots. Other errors are the cause
-// of the conversation's end, as in RUClient.Next. An entry is kept until the scheduler has acknowledged it.
+// of the session's end, as in RUClient.Next. An entry is kept until the scheduler has acknowledged it.
 func (c *BUClient) SendFeedback(entries ...Feedback) error {
 	err := c.QueueFeedback(entries...)
 	if err == nil {
@@ -93,7 +93,7 @@ func (c *BUClient) SendFeedback(entries ...Feedback) error {
 	return err
 }
 
-// QueueFeedback is Feedback that lets the entries wait for the next ones given to Feedback, to go with them.
+// QueueFeedback is SendFeedback that lets the entries wait for the next ones given to SendFeedback, to go with them.
 func (c *BUClient) QueueFeedback(entries ...Feedback) error {
 	if err := c.Err(); err != nil {
 		return err
@@ -113,7 +113,7 @@ func (c *BUClient) QueueFeedback(entries ...Feedback) error {
 	return nil
 }
 
-// Flush waits until the scheduler has taken or refused every entry given so far, held ones included.
+// Flush waits until the scheduler has taken or refused every entry given so far, queued ones included.
 func (c *BUClient) Flush(ctx context.Context) error {
 	q := &c.queue
 	q.mu.Lock()

@@ -25,7 +25,7 @@ type Tokens struct {
 
 	Cuts     []Cut     // which events further MEPs have, where the data are live
 	CutsOver bool      // and no MEP comes behind those told so far
-	Absences []Absence // readout units that have gone or come back, likewise
+	Absences []Absence // readout units that are gone or have rejoined, likewise
 }
 
 // RUClient is a readout unit's end of the token stream. A stream that breaks is resumed: Next goes on with the cycle
@@ -49,7 +49,7 @@ type RUClient struct {
 	cutEnd   uint64 // of the last cut
 	started  bool   // the first batch is here
 
-	rejoin Absence // written before the conversation is answered; zero unless the unit has come back
+	rejoin Absence // written before the session is answered; zero unless the unit has rejoined
 
 	latest struct {
 		mu                  sync.Mutex // guards the rest
@@ -93,13 +93,13 @@ func newRUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope
 	return c, nil
 }
 
-// RejoinPoint is the return with which the unit takes part again: it has every MEP from that of the return on, the
-// first cycle that comes is that of the return, and Update counts events from there on. Zero: it takes part from the
+// RejoinPoint is the rejoin with which the unit takes part again: it has every MEP from that of the rejoin on, the
+// first cycle that comes is that of the rejoin, and Update counts events from there on. Zero: it takes part from the
 // beginning.
 func (c *RUClient) RejoinPoint() Absence { return c.rejoin }
 
 // Update tells what the unit holds. Updates are sent as fast as the stream takes them; one that has not been sent is
-// replaced by the next. It does not block and does not allocate. The error is the cause of the conversation's end;
+// replaced by the next. It does not block and does not allocate. The error is the cause of the session's end;
 // io.EOF after Drained.
 func (c *RUClient) Update(u Update) error {
 	c.latest.mu.Lock()
@@ -280,7 +280,7 @@ func (c *RUClient) decode(m *tagnetv1.TokenBatch) (t Tokens, what string) {
 	return t, ""
 }
 
-// detectRejoin finds in the first batch with which return the conversation begins, if with any.
+// detectRejoin finds in the first batch with which rejoin the session begins, if with any.
 func (c *RUClient) detectRejoin(m *tagnetv1.TokenBatch) {
 	if c.started {
 		return

@@ -43,11 +43,11 @@ type Config struct {
 	// ⌈Slots/2⌉ under Skip: one busy builder unit holds Slots cycles open, and the rest keeps the others going in cycles
 	// that are full but for it.
 	LookAhead int
-	// Window is the largest number of MEPs between the released watermark and the next MEP to be issued: the lines of the
-	// ledger. Zero means 4 × BUs × Slots, at least 1024. It is rounded up to a power of two; under Skip it has room for
-	// what can be in flight and a cycle more at least. Under either policy the watermark passes over MEPs that are held up
-	// before the window is used up, so that only one of no more MEPs than a cycle has places, which can be had under Wait
-	// alone, ever binds.
+	// Window is the largest number of MEPs between the released watermark and the next MEP to be issued: the records of
+	// the scheduler. Zero means 4 × BUs × Slots, at least 1024. It is rounded up to a power of two; under Skip it has
+	// room for what can be in flight and a cycle more at least. Under either policy the watermark passes over MEPs that
+	// are held up before the window is used up, so that only one of no more MEPs than a cycle has places, which can be
+	// had under Wait alone, ever binds.
 	Window int
 	// Policy towards a builder unit without a free slot. Zero means Wait.
 	Policy Policy
@@ -61,7 +61,7 @@ type Config struct {
 	// MaxAttempts is how often a MEP is issued before it is given up as abandoned, at most MaxAttempt. Zero means 8.
 	MaxAttempts int
 
-	// TagRing: the right to send passes from readout unit to readout unit as tags (see ring). There are then at most
+	// TagRing: the right to send passes from readout unit to readout unit as tags (see tagRing). There are then at most
 	// MaxTagRing units.
 	TagRing bool
 	// Bypass lets a busy readout unit pass a tag on unserved; it then comes round again, at most MaxLoops times.
@@ -106,7 +106,7 @@ func (c *Config) creditPerBU() int {
 // it is no more than can be in flight.
 func (c *Config) maxUnfinished() int { return len(c.BUs) * min(c.Slots, c.LookAhead) }
 
-// maxWindow bounds the ledger's memory: 2^26 records of 12 bytes.
+// maxWindow bounds the memory of the records: 2^26 of 12 bytes.
 const maxWindow = 1 << 26
 
 // withDefaults checks the configuration and fills in what zero values stand for.

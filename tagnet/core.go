@@ -12,10 +12,10 @@ import (
 //	Update ─► watermark ─┐
 //	                     ├─► Issue ─► cycles of tokens
 //	Feedback ─► free slots ┘
-//	         └► outcome ─► ledger ─► Released
+//	         └► outcome ─► record ─► Released
 //
-// One goroutine owns a Core. Neither Feedback nor Issue allocates, but for the error of a refused input and for the
-// growth of the caller's Batch.
+// One goroutine owns a Core. Neither ApplyFeedback nor Issue allocates, but for the error of a refused input and for
+// the growth of the caller's Batch.
 type Core struct {
 	// Immutable after NewCore.
 
@@ -46,7 +46,7 @@ type Core struct {
 
 	// tokens without outcome, for each cycle in flight; those of builder units left behind do not count
 	openTokens []uint32
-	freeCycles []uint32 // indices into open
+	freeCycles []uint32 // indices into openTokens
 	nextCycle  uint64
 	cursor     int // place that the next MEP is offered first: round robin (TagNet-farm §III.B.2)
 
@@ -67,10 +67,10 @@ type Core struct {
 	depths   struct{ ready, cycles, window, reissue depth }
 }
 
-// record is the ledger's line for one MEP.
+// record is what is kept of one MEP.
 type record struct {
 	slot    uint32
-	cycle   uint32 // index into open, or noCycle
+	cycle   uint32 // index into openTokens, or noCycle
 	bu      uint16
 	attempt uint8
 	state   recordState
@@ -283,7 +283,7 @@ func (c *Core) firstCycleIncomplete() bool {
 
 // worthBatching tells that so much is in flight that it pays to wait for more outcomes before issuing again: what is
 // issued at a time goes to every readout unit in a message, whose cost does not depend on what is in it. Since much is
-// in flight, more outcomes will come. Only a view with room for many small MEPs is ever crowded.
+// in flight, more outcomes will come. Only a view with room for many small MEPs ever has so much.
 func (c *Core) worthBatching() bool {
 	capacity, used := c.maxInFlight(), c.tokensInFlight()
 	if c.behindCount > 0 { // nobody waits for what they have
@@ -303,8 +303,8 @@ func (c *Core) tokensInFlight() int { return c.InFlight() - c.reissue.len() }
 // maxInFlight is how many MEPs can be in flight.
 func (c *Core) maxInFlight() int { return min(c.cfg.LookAhead*c.places, c.cfg.Slots*c.active) }
 
-// batchStep is the share of room that is worth a message: an eighth leaves the units seven to work on meanwhile. Below
-// 256 tokens messages are few anyway, and latency counts: 0.
+// batchStep is the share of maxInFlight that is worth a message: an eighth leaves the units seven to work on meanwhile.
+// Below 256 tokens messages are few anyway, and latency counts: 0.
 func batchStep(capacity int) int {
 	if capacity < 256 {
 		return 0
@@ -320,7 +320,7 @@ func (c *Core) newMEPs() uint64 {
 	return 0
 }
 
-// inputComplete tells that no MEP will ever come beyond those that fresh counts now.
+// inputComplete tells that no MEP will ever come beyond those that newMEPs counts now.
 func (c *Core) inputComplete() bool { return c.ended || c.read >= c.limit }
 
 func (c *Core) drained() bool {

@@ -11,8 +11,8 @@
 // Core is a step machine without I/O, goroutines or clock. Its caller
 //
 //  1. makes it with NewCore and calls Start when the units are there;
-//  2. hands in what it hears: Update (a readout unit holds more MEPs), Feedback (a builder unit is done with one), and
-//     the decisions of run control: ExcludeBU, IncludeBU, excludeRU, loseBU, Pause, Resume, Drain, abandon;
+//  2. hands in what it hears: ApplyUpdate (a readout unit holds more MEPs), ApplyFeedback (a builder unit is done with
+//     one), and the decisions of run control: ExcludeBU, IncludeBU, excludeRU, loseBU, Pause, Resume, Drain, abandon;
 //  3. after each batch of these calls Issue once and sends the cycles to every readout unit, in order, completely;
 //  4. tells the readout units Released, below which they may free MFPs, but for those of the MEPs in HeldUp;
 //  5. is finished when State is Drained.
@@ -32,8 +32,8 @@
 // # The tag ring
 //
 // With Config.TagRing the right to send passes from readout unit to readout unit as tags (TagNet-farm §III.D), and
-// tokens only announce. After Issue the caller takes Launch and sends those tags to the first readout unit, sends
-// Withdrawn to all, and hands what the last one gives back to Return, which checks it against what was launched. The
+// tokens only announce. After Issue the caller calls LaunchTags and sends those tags to the first readout unit, sends
+// Withdrawn to all, and hands what the last one gives back to ReturnTag, which checks it against what was launched. The
 // core is Drained only when none is under way.
 //
 // # The service
@@ -49,9 +49,9 @@
 // readable.
 //
 // A readout unit makes an RUClient with DialRU, calls Update whenever it holds more, and Next in a loop until io.EOF.
-// A builder unit makes a BUClient with DialBU, calls Feedback with every outcome, or Hold with one that can wait for
-// the next, Flush when it ends, and Close. Both name their run, view and unit; another run's or view's units are
-// refused with a *RemoteError and counted.
+// A builder unit makes a BUClient with DialBU, calls SendFeedback with every outcome, or QueueFeedback with one that
+// can wait for the next, Flush when it ends, and Close. Both name their run, view and unit; another run's or view's
+// units are refused with a *RemoteError and counted.
 //
 // A stream that breaks is resumed by the client, within DefaultResume: outcomes and tags have sequence numbers and
 // are kept until they are acknowledged, tokens are replayed from where the unit was. The caller notices a pause, or
@@ -64,8 +64,8 @@
 //
 // # What it does not promise
 //
-// The ledger is the scheduler's: an excluded builder unit may have built a MEP whose feedback did not arrive, and
-// another builds it again. Only the attempt in the ledger counts. A unit that was lost cannot attach again in the
+// The records are the scheduler's: an excluded builder unit may have built a MEP whose feedback did not arrive, and
+// another builds it again. Only the attempt in the record counts. A unit that was lost cannot attach again in the
 // same view, except for a builder unit that has been excluded and included. Order among the MEPs of one builder unit
 // is not promised after an exclusion. Nothing here knows of phases, sizes or transports: those are the readout units'
 // business.

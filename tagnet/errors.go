@@ -33,7 +33,7 @@ const (
 	TagServed                     // a tag's bit field lost or invented readout units
 	TagUnserved                   // a tag that may not be passed on came round without having been served by all
 	TagOrder                      // a tag overtook another where none can
-	BadConfirmation               // a readout unit settled an exclusion that is not, or twice
+	BadConfirmation               // a readout unit confirmed an exclusion that is not, or twice
 	numberOfReasons = iota
 )
 
@@ -79,7 +79,7 @@ func (e *GoneError) Is(target error) bool { return target == ErrGone }
 // Unwrap gives what gRPC said.
 func (e *GoneError) Unwrap() error { return e.Err }
 
-// Refusal names why the server refused or cut a conversation. It is the Reason of the status detail ErrorInfo.
+// Refusal names why the server refused or cut a session. It is the Reason of the status detail ErrorInfo.
 type Refusal string
 
 // The refusals. Each has a counter in the registers.

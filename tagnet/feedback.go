@@ -108,7 +108,7 @@ func (c *Core) releaseFromCycle(r *record) {
 	r.cycle = noCycle
 }
 
-// recordOutcome enters the one outcome of a MEP into the ledger.
+// recordOutcome enters the one outcome of a MEP into its record.
 func (c *Core) recordOutcome(mep uint64, r *record, o Outcome) {
 	r.state = final
 	events := c.eventCount(mep)

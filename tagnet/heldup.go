@@ -9,17 +9,17 @@ import (
 //
 //   - cycles in flight, under Skip: each MEP that it has holds one open, and there are LookAhead of them. So it is left
 //     behind: its MEPs are taken out of their cycles;
-//   - the released watermark, which stops at its oldest MEP, and with it the ledger and the readout units' memory. So
+//   - the released watermark, which stops at its oldest MEP, and with it the records and the readout units' memory. So
 //     the watermark passes over its MEPs, which are held up from then on: they are named beside the watermark. Under
 //     Wait that serves a builder unit which discards what it has no time for, and so goes on but for the MEP that its
 //     sink is stuck with.
 //
-// Both are bounded: a builder unit has at most credits MEPs.
+// Both are bounded: a builder unit has at most creditPerBU MEPs.
 
 // noCycle stands in the record of a MEP that no cycle waits for.
 const noCycle = math.MaxUint32
 
-// heldUp are the MEPs that the watermark passed over, in order, with their lines of the ledger.
+// heldUp are the MEPs that the watermark passed over, in order, with their records.
 type heldUp struct {
 	meps    []uint64
 	records []record
@@ -31,7 +31,7 @@ func (h *heldUp) add(mep uint64, r record) {
 	h.changes++
 }
 
-// find is the line of a MEP, or nil.
+// find is the record of a MEP, or nil.
 func (h *heldUp) find(mep uint64) *record {
 	if i, ok := slices.BinarySearch(h.meps, mep); ok {
 		return &h.records[i]
@@ -60,10 +60,10 @@ func (h *heldUp) prune() {
 // again.
 func (c *Core) HeldUp() []uint64 { return c.heldUp.meps }
 
-// finalRecord is the line of every MEP that the ledger has none of any more.
+// finalRecord is the record of every MEP of which none is kept any more.
 var finalRecord = record{state: final}
 
-// recordOf is the ledger's line of a MEP that was issued.
+// recordOf is the record of a MEP that was issued.
 func (c *Core) recordOf(mep uint64) *record {
 	if mep >= c.released {
 		return &c.records[mep&c.mask]

@@ -17,9 +17,9 @@ package tagnet
 //
 // With Rules of its own the chooser fills the cycle in place of rule 3, and a cycle is full when it says no or a
 // builder unit would stand twice. Under Skip rule 4 then binds only while no builder unit is idle: since rules pass
-// over builder units, whoever has most counts as having all it can have (see enough). So at a medium rate healthy ones
-// are left behind for a moment, and counted, and a cycle goes with the MEPs that there are. A Loose view knows no full
-// cycles: what can go goes, up to LookAhead × BUs at a time.
+// over builder units, whoever has most counts as having all it can have (see behindThreshold). So at a medium rate
+// healthy ones are left behind for a moment, and counted, and a cycle goes with the MEPs that there are. A Loose view
+// knows no full cycles: what can go goes, up to LookAhead × BUs at a time.
 //
 // The caller gives the Batch, emptied with Reset(core.NextCycle(), core.Places()) or still holding the cycles issued
 // just before.

@@ -1,11 +1,11 @@
 package tagnet
 
-// outbox keeps what a unit says until the scheduler has acknowledged it, and so lets a conversation go on over
+// outbox keeps what a unit says until the scheduler has acknowledged it, and so lets a session go on over
 // another stream when one has broken: what was on the wire then is sent again. Each entry has a sequence number, from
 // 0; acknowledgements are cumulative.
 //
-//	0 … acked … sent … most … given
-//	    └ kept ────────────────┘
+//	0 … acked … sent … maxSent … total
+//	    └ kept ───────────────────┘
 //
 // It is a core without goroutines. Its zero value is empty.
 type outbox[T any] struct {

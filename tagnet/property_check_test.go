@@ -14,7 +14,7 @@ func (m *model) check(t *rapid.T) {
 		t.Fatalf("MEPs do not add up: %+v", r)
 	}
 	if int(c.Built+c.Incomplete+c.Discarded+c.Rejected) != len(m.done) || int(c.Issued) != len(m.tokens) {
-		t.Fatalf("ledger has %+v, the model %d outcomes of %d MEPs", c, len(m.done), len(m.tokens))
+		t.Fatalf("the records have %+v, the model %d outcomes of %d MEPs", c, len(m.done), len(m.tokens))
 	}
 	m.checkReleased(t, r)
 	if r.Cycles.Now > r.Cycles.Capacity || r.NextMep-r.Released > uint64(m.core.cfg.Window) {
@@ -64,7 +64,7 @@ func (m *model) checkReleased(t *rapid.T, r *Registers) {
 	if _, ok := m.done[r.Released]; ok {
 		t.Fatalf("released is %d, which has its outcome", r.Released)
 	}
-	// What can be in flight, and a cycle; a small window bounds the ledger, not what is held up beside it.
+	// What can be in flight, and a cycle; a small window bounds the records, not what is held up beside it.
 	kept, most := len(held)+int(r.NextMep-r.Released), (m.core.cfg.LookAhead+1)*m.core.places
 	if kept > most {
 		t.Fatalf("%d MEPs are kept, %d of them held up; at most %d should be", kept, len(held), most)

@@ -271,7 +271,7 @@ func (m *model) ackAbsences(t *rapid.T) {
 	m.ackedAbsences[bu] = len(m.core.absencesSoFar())
 }
 
-// checkAbsencesAcked holds that every builder unit goes by the returns of readout units before a new MEP is issued,
+// checkAbsencesAcked holds that every builder unit goes by the rejoins of readout units before a new MEP is issued,
 // which has their parts.
 func (m *model) checkAbsencesAcked(t *rapid.T, tok Token) {
 	for i, a := range m.core.absencesSoFar() {

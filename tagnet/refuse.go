@@ -13,7 +13,7 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// refuse makes the status of every refused conversation, so that none goes uncounted.
+// refuse makes the status of every refused session, so that none goes uncounted.
 func (s *Server) refuse(code codes.Code, why Refusal, got, want any, format string, args ...any) error {
 	s.countRefused(why)
 	return refusalStatus(code, why, map[string]string{"got": fmt.Sprint(got), "want": fmt.Sprint(want)}, format, args...)
@@ -52,7 +52,7 @@ func refusalInfo(err error) *errdetails.ErrorInfo {
 	return nil
 }
 
-// checkScope tells whether a conversation is for this server. Where anyRun is set, run and view 0 stand for any.
+// checkScope tells whether a session is for this server. Where anyRun is set, run and view 0 stand for any.
 func (s *Server) checkScope(sc *tagnetv1.Scope, anyRun bool) error {
 	switch {
 	case sc == nil:

@@ -11,7 +11,7 @@ import (
 )
 
 // TestReadoutUnitComesBack holds how an excluded readout unit takes part again as another process: only when it is
-// awaited, from the cycle and the MEP of its return on, and with the return told to all.
+// awaited, from the cycle and the MEP of its rejoin on, and with the rejoin told to all.
 func TestReadoutUnitComesBack(t *testing.T) {
 	sys := serve(t, small(2, 1))
 	there, lost := sys.ru(t, "ru0"), sys.ru(t, "ru1")
@@ -79,7 +79,7 @@ func TestReadoutUnitComesBack(t *testing.T) {
 		t.Errorf("the builder unit was told %+v, want %+v", received, want)
 	}
 	must(t, there.Update(Update{Read: 10, Events: 10}))
-	must(t, again.Update(Update{Read: 9, Events: 1})) // it counts from its return on
+	must(t, again.Update(Update{Read: 9, Events: 1})) // it counts from its rejoin on
 	tokens := nextBatch(t, again)
 	for tokens.Len() == 0 { // what is released may come in a message of its own
 		tokens = nextBatch(t, again)

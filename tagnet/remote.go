@@ -79,7 +79,7 @@ func NewRemote(conn grpc.ClientConnInterface, cfg RemoteConfig) *Remote {
 	return r
 }
 
-// Close ends the conversation. The scheduler goes on; End is what ends it.
+// Close ends the session. The scheduler goes on; End is what ends it.
 func (r *Remote) Close() {
 	r.cancel()
 	r.wg.Wait()

@@ -11,8 +11,8 @@ import (
 // Rules say which builder unit the next MEP goes to (TagNet-farm §III.B.2). The zero value is
 // plain round robin.
 //
-// The choice is made in three steps, each of which takes turns: a partition, a group in it, a builder unit in the
-// group. Without partitions there is one, without groups each builder unit is alone. A builder unit without a free
+// The choice is made in three steps, each of which takes turns: a turn set, a group in it, a builder unit in the
+// group. Without turn sets there is one, without groups each builder unit is alone. A builder unit without a free
 // slot, whose turn it is, is waited for or passed over as Config.Policy says, and a group that has its running event as
 // BusyGroup says.
 type Rules struct {
@@ -27,8 +27,8 @@ type Rules struct {
 	Ratio []int
 	// TurnSets alternate: a MEP goes to the one after the last one's. Where that is passed over, the MEP goes to the one
 	// after it, but never to the last one's again: then the scheduler waits, whatever the policies, unless no other
-	// partition has an active builder unit. Indices in Config.BUs, each in exactly one partition; a group lies in one
-	// partition. None means one of all.
+	// turn set has an active builder unit. Indices in Config.BUs, each in exactly one turn set; a group lies in one
+	// turn set. None means one of all.
 	TurnSets [][]int
 }
 
@@ -38,7 +38,7 @@ const maxWeight = 100
 // TurnOrder says how turns are given.
 type TurnOrder uint8
 
-// The ways. ByDemand never waits for a busy unit or group while there is another that Partitions allow.
+// The ways. ByDemand never waits for a busy unit or group while there is another that TurnSets allow.
 const (
 	RoundRobin TurnOrder = iota // group after group, and in the group builder unit after builder unit
 	ByRatio                     // builder units in a fixed ratio, their turns spread evenly

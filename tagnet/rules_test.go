@@ -148,8 +148,8 @@ func TestRatio(t *testing.T) {
 	})
 }
 
-// TestTurnsAreFair holds that round robin gives each group of a partition, and each builder unit of a group, as many
-// turns as the others, but for one, and each partition too; and that by demand nobody with slots is forgotten.
+// TestTurnsAreFair holds that round robin gives each group of a turn set, and each builder unit of a group, as many
+// turns as the others, but for one, and each turn set too; and that by demand nobody with slots is forgotten.
 func TestTurnsAreFair(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bus := rapid.IntRange(1, 9).Draw(t, "bus")

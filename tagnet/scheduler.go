@@ -12,14 +12,14 @@ type Scheduler interface {
 	LoseBU(name string) (reissued int, err error)
 	// ExcludeRU goes on without a readout unit: what has not come from it is missing.
 	ExcludeRU(name string) error
-	// IncludeRU lets an excluded readout unit attach again with a new conversation, and take part from then on.
+	// IncludeRU lets an excluded readout unit attach again with a new session, and take part from then on.
 	IncludeRU(name string) error
 	// IncludeBU lets an excluded unit come back; until it has, the registers say that it is excluded.
 	IncludeBU(name string) error
 	Stats() (Stats, error)
 	// Drained is closed when every issued MEP has its outcome and no other will be issued.
 	Drained() <-chan struct{}
-	// Close ends the conversation with it.
+	// Close ends the session with it.
 	Close()
 }
 

@@ -68,7 +68,7 @@ type serverConfig struct {
 
 	// AttachTimeout is how long the units may take to attach before those missing are reported. Zero means for ever.
 	AttachTimeout time.Duration
-	// ResumeTimeout is how long a unit whose stream broke may take to resume its conversation before it is reported
+	// ResumeTimeout is how long a unit whose stream broke may take to resume its session before it is reported
 	// as lost. Zero means DefaultResume. Less than zero means no time at all.
 	ResumeTimeout time.Duration
 	// Access says who is let in. Its zero value believes everybody.

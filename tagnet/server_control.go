@@ -64,13 +64,13 @@ func (s *Server) Resume() (err error) {
 // Drain issues no new MEP from end on, 0 meaning none at all; see Core.Drain. Drained tells when it is over.
 func (s *Server) Drain(end uint64) { s.runAsOwner(func() { s.core.Drain(end) }) }
 
-// Abandon ends the view at once and returns the number of MEPs that got no better outcome; see Core.Abandon.
+// Abandon ends the view at once and returns the number of MEPs that got no better outcome; see Core.abandon.
 func (s *Server) Abandon() (meps int) {
 	s.runAsOwner(func() { meps = s.core.abandon() })
 	return meps
 }
 
-// ExcludeRU goes on without a readout unit and cuts its stream, unless Core.ExcludeRU refuses.
+// ExcludeRU goes on without a readout unit and cuts its stream, unless Core.excludeRU refuses.
 func (s *Server) ExcludeRU(name string) (err error) {
 	unit, ok := s.rus[name]
 	if !ok {

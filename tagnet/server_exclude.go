@@ -9,8 +9,8 @@ import (
 // A builder unit that was excluded comes back in steps, since what was under way to it must be over, and its slots
 // free, before tokens name them again:
 //
-//	IncludeBU: every readout unit has settled the exclusion ─► wanted
-//	the unit, which tries now and then, attaches ─► refused with RefusedReset ─► asked: it frees its slots
+//	IncludeBU: every readout unit has confirmed the exclusion ─► wanted
+//	the unit, which tries now and then, attaches ─► refused with RefusedReset ─► reset requested: it frees its slots
 //	the unit attaches once more ─► included
 type readmission uint8
 
@@ -21,7 +21,7 @@ const (
 )
 
 // ExcludeBU gives a builder unit no more tokens, cuts its stream and returns how many of its MEPs are issued again; see
-// Core.ExcludeBU. One whose stream has broken is lost, see Core.LoseBU. The error is errUnknownUnit.
+// Core.ExcludeBU. One whose stream has broken is lost, see Core.loseBU. The error is errUnknownUnit.
 func (s *Server) ExcludeBU(name string) (reissued int, err error) { return s.exclude(name, false) }
 
 // LoseBU is ExcludeBU for a builder unit that is known to be gone, whether its stream has broken yet or not.
@@ -46,7 +46,7 @@ func (s *Server) exclude(name string, lost bool) (reissued int, err error) {
 }
 
 // IncludeBU lets an excluded builder unit attach again, and gives it tokens when it has. It is refused with NotNow
-// while a readout unit has not settled the exclusion, of a unit that is lost, and when drained. The error may be
+// while a readout unit has not confirmed the exclusion, of a unit that is lost, and when drained. The error may be
 // errUnknownUnit.
 func (s *Server) IncludeBU(name string) (err error) {
 	unit, ok := s.bus[name]
@@ -82,7 +82,7 @@ func (s *Server) checkConfirmed(unit int) error {
 }
 
 // readmit takes an excluded builder unit that attaches a step further. A unit that was away while it was excluded and
-// included has not freed its slots yet, and goes on with the number of its conversation. The owner calls it.
+// included has not freed its slots yet, and goes on with the number of its session. The owner calls it.
 func (s *Server) readmit(unit int, number uint64) error {
 	name, t := s.cfg.Core.BUs[unit], &s.sessions[Builder][unit]
 	t.broken = false // it is there

@@ -21,7 +21,7 @@ type input struct {
 	returnedFirst, confirmedFirst uint64 // sequence numbers of the first of each
 }
 
-// post gives the owner an input. It returns false if the owner has gone, or the stream the input is from, as over
+// post gives the owner an input. It returns false if the owner has gone, or the stream the input is from, as closed
 // tells; nil for an input that is from none.
 func (s *Server) post(over <-chan struct{}, in input) bool {
 	select {

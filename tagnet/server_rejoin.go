@@ -11,12 +11,12 @@ import (
 // A readout unit that was excluded comes back as another process, which knows nothing of what the one before it was
 // told. It takes part from the moment at which it attaches, so nobody waits for one that never does:
 //
-//	IncludeRU ─► awaited
-//	the unit attaches with a new conversation ─► included: its first batch names the cycle and the MEP of the return
-//	every builder unit says that it goes by the return ─► new MEPs are issued
+//	IncludeRU ─► rejoin allowed
+//	the unit attaches with a new session ─► included: its first batch names the cycle and the MEP of the rejoin
+//	every builder unit says that it goes by the rejoin ─► new MEPs are issued
 type rejoinPoint struct {
-	absence Absence // the return; zero for a unit that was there from the beginning
-	cuts    uint64  // that were made of MEPs before the return
+	absence Absence // the rejoin; zero for a unit that was there from the beginning
+	cuts    uint64  // that were made of MEPs before the rejoin
 	events  uint64  // in those MEPs
 }
 
@@ -38,7 +38,7 @@ func (s *Server) IncludeRU(name string) (err error) {
 	return err
 }
 
-// admitRejoin begins the conversation of an excluded readout unit that is awaited. The owner calls it.
+// admitRejoin begins the session of an excluded readout unit that is awaited. The owner calls it.
 func (s *Server) admitRejoin(st *stream, number uint64) error {
 	unit := st.unit
 	if !s.rejoinAllowed[unit] {
@@ -57,7 +57,7 @@ func (s *Server) admitRejoin(st *stream, number uint64) error {
 	return nil
 }
 
-// timestampAbsences notes when readout units have gone or come back. The owner calls it.
+// timestampAbsences notes when readout units have gone or rejoined. The owner calls it.
 func (s *Server) timestampAbsences() {
 	for len(s.absenceAt) < len(s.core.absencesSoFar()) {
 		s.absenceAt = append(s.absenceAt, time.Now().UnixNano())

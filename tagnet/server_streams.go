@@ -13,7 +13,7 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// stream is the server's end of one unit's conversation.
+// stream is the server's end of one unit's session.
 type stream struct {
 	// Immutable after attach.
 
@@ -30,10 +30,10 @@ type stream struct {
 
 	rejoin rejoinPoint // written by attach
 
-	done atomic.Uint64 // entries of feedback that have been applied in the conversation
+	done atomic.Uint64 // entries of feedback that have been applied in the session
 
 	once sync.Once
-	err  error // written before over is closed
+	err  error // written before closed is closed
 }
 
 // close makes the stream's handler return err.
@@ -111,7 +111,7 @@ func (s *Server) decodeUpdate(st *stream, m *tagnetv1.RUUpdate) (in input, err e
 	}, nil
 }
 
-// absoluteUpdate is what a readout unit holds. One that came back counts events from its return on.
+// absoluteUpdate is what a readout unit holds. One that rejoined counts events from its rejoin on.
 func (s *Server) absoluteUpdate(st *stream, m *tagnetv1.RUUpdate) Update {
 	return Update{
 		Read:   max(m.GetRead(), s.cfg.Core.First, st.rejoin.absence.FirstMEP),
@@ -233,7 +233,7 @@ func (st *stream) ack(state State) *tagnetv1.FeedbackAck {
 	return &tagnetv1.FeedbackAck{Done: st.done.Load(), State: tagnetv1.State(state)}
 }
 
-// sendUntilDrained sends whenever the stream is woken, until one() has told the peer that the view is drained.
+// sendUntilDrained sends whenever the stream is woken, until sendNext has told the peer that the view is drained.
 func (s *Server) sendUntilDrained(ctx context.Context, st *stream, sendNext func() (bool, error),
 	drained func() bool) error {
 	for {

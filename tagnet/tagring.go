@@ -6,7 +6,7 @@ import tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 // tags of issued tokens and checks every one that returns against what it sent. Like the Core, which owns it, it is a
 // step machine.
 //
-//	token ─► waiting ─► launch ─► RU 0 ─► RU 1 ─► … ─► RU N-1 ─► back ─► checked
+//	token ─► pending ─► launch ─► RU 0 ─► RU 1 ─► … ─► RU N-1 ─► back ─► checked
 //	                      ▲                                       │
 //	                      └──────── some have not sent ───────────┘
 //

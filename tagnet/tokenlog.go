@@ -33,7 +33,7 @@ type tokenLog struct {
 	slots             []uint32
 	next              uint64 // number of the next cycle
 	watermark         watermark
-	heldUp            []uint64 // of mark, its own
+	heldUp            []uint64 // of watermark, its own
 	state             State
 	idle              bool   // nothing in flight that anybody waits for: the watermark will not move by itself
 	releasedPublished uint64 // MEPs that were released when the readers were last to look
@@ -162,7 +162,7 @@ type reader struct {
 
 // readerFrom is the reader of a stream that goes on where an earlier one of the same unit has broken; nil is the
 // beginning. False: what the unit says it has had was never sent. One that lacks what is not kept any more finds that
-// out with its first take. A unit that came back has nothing from before its return.
+// out with its first nextMessage. A unit that rejoined has nothing from before its rejoin.
 func (l *tokenLog) readerFrom(received *tagnetv1.Position, rejoin rejoinPoint) (*reader, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"ringlet/testkit/transcript"
 )
 
-// TestTranscripts plays every conversation in testdata with the core.
+// TestTranscripts plays every transcript in testdata with the core.
 func TestTranscripts(t *testing.T) {
 	transcript.Play(t, func(t *testing.T) transcript.Answer {
 		p := &player{t: t, tokens: map[uint64]Token{}}

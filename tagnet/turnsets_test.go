@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestNeverTwiceInSuccession holds that no partition has two MEPs in succession while another has an active builder
+// TestNeverTwiceInSuccession holds that no turn set has two MEPs in succession while another has an active builder
 // unit, whatever the policies (TagNet-farm §III.B.2); and that a MEP still goes when all others are gone.
 func TestNeverTwiceInSuccession(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -19,15 +19,15 @@ func TestNeverTwiceInSuccession(t *testing.T) {
 	})
 }
 
-// turnSetModel is a view with partitions, of which builder units are excluded and come back between MEPs.
+// turnSetModel is a view with turn sets, of which builder units are excluded and come back between MEPs.
 type turnSetModel struct {
 	core      *Core
 	batch     Batch
-	turnSetOf []uint16 // partition of each builder unit
+	turnSetOf []uint16 // turn set of each builder unit
 	out       []bool   // excluded
 	busy      []placed // without outcome
-	last      int      // partition of the last MEP; -1: none yet
-	active    int      // partitions with an active builder unit
+	last      int      // turn set of the last MEP; -1: none yet
+	active    int      // turn sets with an active builder unit
 }
 
 // placed is a token, and who has it.
@@ -127,7 +127,7 @@ func (p *turnSetModel) issue(t *rapid.T) {
 }
 
 // cycle looks at one. MEPs of excluded builder units go first, and are not in the order of their numbers: with them the
-// order of the choices is not to be seen, and only how many there are of each partition is held.
+// order of the choices is not to be seen, and only how many there are of each turn set is held.
 func (p *turnSetModel) cycle(t *rapid.T, cycle int, turns []uint32) {
 	var all []placed
 	for bu := range p.batch.Places {
@@ -142,11 +142,11 @@ func (p *turnSetModel) cycle(t *rapid.T, cycle int, turns []uint32) {
 		set := int(p.turnSetOf[b.bu])
 		most[set]++
 		if !again && set == p.last && p.active > 1 {
-			t.Fatalf("cycle %d: partition %d has two MEPs in succession, the second is %d; turns were at %v", cycle, set,
+			t.Fatalf("cycle %d: turn set %d has two MEPs in succession, the second is %d; turns were at %v", cycle, set,
 				b.MEP, turns)
 		}
 		if p.active > 1 && most[set] > (len(all)+1)/2 {
-			t.Fatalf("cycle %d: %d of %d MEPs for partition %d", cycle, most[set], len(all), set)
+			t.Fatalf("cycle %d: %d of %d MEPs for turn set %d", cycle, most[set], len(all), set)
 		}
 		p.last = set
 	}
@@ -156,7 +156,7 @@ func (p *turnSetModel) cycle(t *rapid.T, cycle int, turns []uint32) {
 	p.busy = append(p.busy, all...)
 }
 
-// finish ends what is under way: whoever waits for another partition does not wait for ever.
+// finish ends what is under way: whoever waits for another turn set does not wait for ever.
 func (p *turnSetModel) finish(t *rapid.T) {
 	before := p.core.next
 	p.read(t, 3)

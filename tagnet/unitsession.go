@@ -11,28 +11,28 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// A conversation of a unit outlives its stream: when that breaks, the unit makes another one and names what it has.
+// A session of a unit outlives its stream: when that breaks, the unit makes another one and names what it has.
 // The scheduler goes on from there, both ways, by sequence numbers. Meanwhile nobody fails: the others wait for what
 // the unit holds, or go on without it.
 //
 //	attached ─► broken ─► resumed within ResumeTimeout ─► attached
 //	               └────► not resumed ─► lost, which is reported
 //
-// A unit proves by its certificate that it is the one, and by the number of its conversation that it has not begun
+// A unit proves by its certificate that it is the one, and by the number of its session that it has not begun
 // anew meanwhile: a process that was started again has forgotten what it was given.
 
 // DefaultResume is less than a barrier waits by default, 5 s, since readout units wait there for one whose tokens are
 // late; and more than a switch takes to forget a port, or a connection to be made again, by far.
 const DefaultResume = 3 * time.Second
 
-// unitSession is the scheduler's end of a unit's conversation. The owner owns it.
+// unitSession is the scheduler's end of a unit's session. The owner owns it.
 type unitSession struct {
-	number uint64  // of the conversation; 0: the unit has never attached
+	number uint64  // of the session; 0: the unit has never attached
 	stream *stream // the newest stream, whether it is open or has broken
 	broken bool    // that has broken, and may be resumed
 	lost   bool    // it cannot be resumed any more
 
-	returned, confirmed uint64 // tags and settled exclusions that a readout unit has told of
+	returned, confirmed uint64 // tags and confirmed exclusions that a readout unit has told of
 
 	rejoin rejoinPoint // of a readout unit that was excluded before
 }
@@ -62,7 +62,7 @@ func (s *Server) attach(role Role, sc *tagnetv1.Scope, units map[string]int) (*s
 	return st, err
 }
 
-// admit begins a conversation or resumes it. The owner calls it.
+// admit begins a session or resumes it. The owner calls it.
 func (s *Server) admit(st *stream, number uint64) error {
 	role, unit := st.role, st.unit
 	t := &s.sessions[role][unit]
@@ -93,7 +93,7 @@ func (s *Server) admit(st *stream, number uint64) error {
 	return nil
 }
 
-// resume lets a conversation go on over a new stream. The old one may not have broken yet for this end of it.
+// resume lets a session go on over a new stream. The old one may not have broken yet for this end of it.
 func (s *Server) resume(t *unitSession, st *stream) {
 	s.core.counters.StreamsResumed++
 	t.stream.close(errSuperseded)
