@@ -84,12 +84,12 @@ type Barrier struct {
 
 	// who takes part: see generations.go; guarded by mu
 	generation     uint64 // number of the present one
-	members        []int  // rank at each seat; nil: every rank has that of its number
+	members        []int  // rank at each index; nil: every rank has that of its number
 	dissolved      bool   // nobody waits in it any more
 	changeCount    uint64 // so many changes are known
 	pending        []generation
 	early          []earlyMessage
-	addressedCount int // messages in the queue that have ranks for seats
+	addressedCount int // messages in the queue that have ranks for indices
 }
 
 // New returns the shell around core, which it owns from now on.
@@ -377,7 +377,7 @@ func (b *Barrier) signalWake() {
 }
 
 // SetOffer says what this rank tells the others in the epochs that it enters from now on: a number, of which all
-// learn the smallest (Held.MinOffer). Before the first Offer it is 0.
+// learn the smallest (Straggler.MinOffer). Before the first SetOffer it is 0.
 func (b *Barrier) SetOffer(n uint32) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -171,7 +171,7 @@ func (c *Core) leaveEpoch(last Straggler, a *Actions) {
 }
 
 // setOffer says what this rank tells the others in the epochs that it enters from now on: a number, of which all
-// learn the smallest (Held.MinOffer). Before the first setOffer it is 0.
+// learn the smallest (Straggler.MinOffer). Before the first setOffer it is 0.
 func (c *Core) setOffer(n uint32) { c.offer = n }
 
 // Receive takes a message from a neighbour. Late and duplicated messages are

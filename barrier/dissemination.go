@@ -120,7 +120,7 @@ func (d *dissemination) accept(c *Core, m Message, round int, now int64, a *Acti
 }
 
 // advance goes on from round to round for as long as their signals are there.
-// Parts are merged in this order, not as they come: what is told in a round then
+// Sets are merged in this order, not as they come: what is told in a round then
 // speaks for exactly the ranks that its receiver counts on.
 func (d *dissemination) advance(c *Core, a *Actions) {
 	h := d.arrivalsOf(c, c.epoch)

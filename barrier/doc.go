@@ -22,8 +22,9 @@
 // # Slack
 //
 // With [Options].Slack a rank may be so many phases ahead of the slowest: Enter of epoch e waits until all have entered
-// e−Slack, and Held then speaks of that epoch. It takes no message more: there is one core for each epoch that a rank
-// may be in, and they take the epochs in turn (turns.go). [Barrier.Finish] waits for those that are open at the end.
+// e−Slack, and Straggler then speaks of that epoch. It takes no message more: there is one core for each epoch that a
+// rank may be in, and they take the epochs in turn (openepochs.go). [Barrier.Finish] waits for those that are open at
+// the end.
 //
 // # Who takes part
 //
@@ -74,7 +75,7 @@
 // strikes it sends a Query to those it waits for; each answers with a Reply
 // saying that it is absent (alive, but has not entered), that it has departed, that it has sent what is waited for,
 // or whom it waits for in turn, and passes the Query on to those. So the name of the missing rank reaches everybody
-// over the links the barrier uses anyway, and whoever does not answer is missing too. [Culprits] is the rule. In an
+// over the links the barrier uses anyway, and whoever does not answer is missing too. culprits is the rule. In an
 // epoch without a time-out none of this is sent.
 //
 // # What it does not promise

@@ -61,7 +61,7 @@ func (w *timed) plan(o occasion) {
 	heap.Push(&w.todo, o)
 }
 
-// run goes on until nothing happens any more. left is told of each rank that leaves an epoch.
+// run goes on until nothing happens any more. onRelease is told of each rank that leaves an epoch.
 func (w *timed) run(onRelease func(rank int, now int64)) error {
 	for w.todo.Len() > 0 {
 		o := heap.Pop(&w.todo).(occasion)

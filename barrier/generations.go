@@ -9,12 +9,12 @@ import (
 
 // Who takes part may change while the barrier is in use: a rank has gone, or is back. What follows is a chain of
 // barriers, one for each change, the generations. Each is a barrier of its own among the ranks that take part in it,
-// which have seats there in the order of their ranks; its epochs begin at 0 anew. A generation begins where its ranks
+// which have indices there in the order of their ranks; its epochs begin at 0 anew. A generation begins where its ranks
 // begin a round of phases that all of them know, so nobody need be asked how far the others are.
 //
-//	Change ─► it is known from which round on others take part
-//	          a rank has gone: nobody waits in the generations before any more, Enter returns at once
-//	Round  ─► the round begins: its generation takes over
+//	ChangeMembers ─► it is known from which round on others take part
+//	                 a rank has gone: nobody waits in the generations before any more, Enter returns at once
+//	BeginRound ────► the round begins: its generation takes over
 //
 // The generation before is finished first, unless a rank of it has gone. Messages of a generation that has not begun
 // here are kept until it has, those of one that is over are late. A message names its generation in the highest 16 bits
@@ -33,7 +33,7 @@ const maxGenerations = 1 << (64 - generationShift)
 type generation struct {
 	number  uint64
 	round   uint64 // the first that it is for
-	members []int  // the rank at each seat, in rising order
+	members []int  // the rank at each index, in rising order
 	gone    bool   // a rank of the one before has gone
 }
 
@@ -140,7 +140,7 @@ func (b *Barrier) keepEarly(number uint64, m Message) bool {
 	return true
 }
 
-// ranksToIndices puts seats in place of the ranks of a message; false if they have none. mu is held.
+// ranksToIndices puts indices in place of the ranks of a message; false if they have none. mu is held.
 func (b *Barrier) ranksToIndices(m *Message) bool {
 	if b.members == nil {
 		return true
@@ -151,7 +151,7 @@ func (b *Barrier) ranksToIndices(m *Message) bool {
 	return fromFound && toFound
 }
 
-// addressQueued puts ranks in place of the seats of the messages in the queue that have come since, and names the
+// addressQueued puts ranks in place of the indices of the messages in the queue that have come since, and names the
 // generation. mu is held.
 func (b *Barrier) addressQueued() {
 	if b.generation > 0 {
@@ -164,7 +164,7 @@ func (b *Barrier) addressQueued() {
 	b.addressedCount = len(b.actions.Send)
 }
 
-// rankOf is the rank at a seat.
+// rankOf is the rank at an index.
 func (b *Barrier) rankOf(index int) int {
 	if b.members == nil || index == Nobody {
 		return index

@@ -48,7 +48,7 @@ func (c *Core) waitingFor() []int {
 	return c.algorithm.waitsFor()
 }
 
-// report returns where this rank stands, for Culprits.
+// report returns where this rank stands, for culprits.
 func (c *Core) report() report {
 	r := report{Rank: c.rank, Entered: c.epoch, WaitingFor: c.waitingFor()}
 	if c.inside {

@@ -25,7 +25,7 @@ const (
 	// kindQuery asks, on behalf of Origin, whether the receiver has entered and whom
 	// it waits for. Sent after a time-out only.
 	kindQuery
-	// kindReply answers a kindQuery: the Standing of Rank.
+	// kindReply answers a kindQuery: the Status of Rank.
 	kindReply
 )
 
@@ -40,7 +40,7 @@ type rankStatus uint8
 const (
 	// statusAbsent has not entered the epoch: it is the missing one.
 	statusAbsent rankStatus = 1 + iota
-	// statusWaiting has entered and waits for the rank Waits.
+	// statusWaiting has entered and waits for the rank WaitsFor.
 	statusWaiting
 	// statusReleased has entered and was released.
 	statusReleased
@@ -64,7 +64,7 @@ type Message struct {
 
 	Origin   uint16     // kindQuery, kindReply: the rank whose time-out struck
 	Rank     uint16     // kindReply: the rank it speaks of
-	WaitsFor uint16     // kindReply with Standing waiting: the rank that Rank waits for
+	WaitsFor uint16     // kindReply with Status waiting: the rank that Rank waits for
 	Status   rankStatus // kindReply
 	Path     uint16     // kindQuery, kindReply of a dissemination: see dissemination.go
 }
@@ -116,7 +116,7 @@ func putMessage(dst []byte, m Message) {
 }
 
 // parseMessage reads the one message that b holds. It is strict: a size other
-// than MessageSize, another version, an unknown kind or standing, or a field set
+// than MessageSize, another version, an unknown kind or status, or a field set
 // that the kind does not use give a *formatError, so every accepted message
 // re-encodes to the same bytes.
 func parseMessage(b []byte) (Message, error) {

@@ -13,7 +13,7 @@ type openEpochs struct {
 	next  uint64  // to be entered next
 }
 
-// newOpenEpochs makes the turns of a core that stands before its first epoch.
+// newOpenEpochs makes the open epochs of a core that stands before its first epoch.
 func newOpenEpochs(core *Core, slack int) openEpochs {
 	t := openEpochs{cores: []*Core{core}}
 	for len(t.cores) <= slack {
@@ -62,7 +62,7 @@ func (t *openEpochs) receive(m Message, now int64, a *Actions) error {
 	return t.coreOf(m.Epoch).Receive(m, now, a)
 }
 
-// setOffer is Core.Offer, for all.
+// setOffer is Core.setOffer, for all.
 func (t *openEpochs) setOffer(n uint32) {
 	for _, c := range t.cores {
 		c.setOffer(n)

@@ -16,13 +16,13 @@ type Straggler struct {
 	MinOffer uint32 // the smallest Offer of all ranks
 }
 
-// Nobody is Held.Rank for kind None and for N = 1.
+// Nobody is Straggler.Rank for kind None and for N = 1.
 const Nobody = -1
 
-// Lag is Held on the wire, for the ranks that a message speaks for.
+// Lag is Straggler on the wire, for the ranks that a message speaks for.
 type Lag struct {
 	Last   uint16 // the rank that entered last
-	Behind uint32 // µs after the last but one; never if it is the only one
+	Behind uint32 // µs after the last but one; unknownLag if it is the only one
 	Span   uint32 // µs after the first
 
 	MinOffer uint32 // the smallest offer
@@ -62,7 +62,7 @@ func emptySet() entrySet {
 	}
 }
 
-// singleEntry is the set of one rank, with what it offers: the one before it is never.
+// singleEntry is the set of one rank, with what it offers: the one before it is unknown.
 func singleEntry(rank int, now int64, offer uint32) entrySet {
 	return entrySet{
 		last:     rank,
