@@ -7,7 +7,7 @@
 //
 //  1. Make a Filter for each goroutine that judges: a Filter is asked by one goroutine at a time.
 //  2. Ask Judge for each event, with its deadline. The event is a view: nobody may write to it until Judge returns.
-//  3. Make the Decision with Settle, of what Judge said and of how long it took.
+//  3. Make the Decision with FinalVerdict, of what Judge said and of how long it took.
 //
 // # What it does not promise
 //

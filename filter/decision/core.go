@@ -64,7 +64,7 @@ func (c *Config) check() error {
 // Fate is what became of a result.
 type Fate uint8
 
-// Fates. All but Taken changed nothing.
+// Fates. All but FateUsed changed nothing.
 const (
 	FateUsed           Fate = iota
 	FateLate                // its event has its decision

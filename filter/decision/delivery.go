@@ -25,7 +25,7 @@ type DecisionMessage struct {
 	Spans []Span // 1 to maxSpans
 }
 
-// Sizes of a Decided. With the byte of kind before it, it fits a signal, which has at most 1024 bytes.
+// Sizes of a DecisionMessage. With the byte of kind before it, it fits a signal, which has at most 1024 bytes.
 const (
 	spanSize = 4
 	maxSpans = 250
@@ -88,8 +88,8 @@ func (d *DecisionMessage) Parse(b []byte) error {
 	return nil
 }
 
-// What a digest holds at most: 64 KiB of spans, and messages that the reader has not said it has heard. So a reader
-// that stands still costs the decision unit 80 KiB, and bears 2000 accepted events among rejected ones.
+// What a delivery queue holds at most: 64 KiB of spans, and messages that the reader has not said it has heard. So a
+// reader that stands still costs the decision unit 80 KiB, and bears 2000 accepted events among rejected ones.
 const (
 	maxQueuedSpans = 4096
 	maxUnacked     = 16
@@ -112,13 +112,13 @@ func (s *DeliveryStats) add(o DeliveryStats) {
 	s.Waiting += o.Waiting
 }
 
-// A digest is the pure core of what one readout unit is told: decisions in order, which it packs into spans. It is
-// owned by one goroutine at a time.
+// A deliveryQueue is the pure core of what one readout unit is told: decisions in order, which it packs into spans. It
+// is owned by one goroutine at a time.
 //
-//	1 add      (the pointer)          decisions on events in a row; never waits. Where too many spans wait, the rest is
-//	                                  left out, as one span that grows until there is room
-//	2 message  (the teller)           the next one, while not too many are unheard
-//	3 hear     (a link's receiver)    so many messages came there
+//	1 add         (the pointer)       decisions on events in a row; never waits. Where too many spans wait, the rest
+//	                                  is left out, as one span that grows until there is room
+//	2 nextMessage (the publisher)     the next one, while not too many are unacknowledged
+//	3 ack         (a link's receiver) so many messages came there
 type deliveryQueue struct {
 	epoch   uint8
 	started bool
@@ -179,7 +179,7 @@ func (d *deliveryQueue) push(events uint64, decision filter.Decision) {
 	d.n++
 }
 
-// nextMessage is the next message, good until the next call; nil: there is none, or too many are unheard.
+// nextMessage is the next message, good until the next call; nil: there is none, or too many are not acknowledged.
 func (d *deliveryQueue) nextMessage(b []byte) []byte {
 	if d.n == 0 || d.sent-d.acked == maxUnacked {
 		return nil

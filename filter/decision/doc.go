@@ -11,9 +11,9 @@
 //   - Result is the message of 16 bytes: what a builder unit says of an event, and what a subscriber is told.
 //   - core is the pure core: results and times in, decisions out.
 //   - outbox is the pure core of the other side: verdicts of a builder unit in, remote writes out.
-//   - Unit and Sender are their shells, and Ring and Server hand decisions out: in shared memory, and by TCP.
-//   - A digest is the pure core of what one readout unit is told, and Reader that of who hears it; Decided is the
-//     message between them. The teller is the shell, an outlet of the Unit.
+//   - Unit and Sender are their shells, and BufferOutlet and Server hand decisions out: in shared memory, and by TCP.
+//   - A deliveryQueue is the pure core of what one readout unit is told, and Reader that of who hears it;
+//     DecisionMessage is the message between them. The publisher is the shell, an outlet of the Unit.
 //   - Open, Credit, Triggered and others are the messages between a decision unit and the others.
 //
 // # What the caller of a core must do, in order

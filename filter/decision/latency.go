@@ -45,8 +45,9 @@ func (u *Unit) recordLatency(p LatencyBreakdown) {
 // Latency is how long decisions took, and where the time went, in µs. A minute is the most.
 type Latency struct {
 	Total *hdr.Histogram // from when an event was known to be triggered to its decision
-	// Building and Ordering are of decisions that a result made, see Parts. Where the builder unit took longer than a
-	// result can say (65 ms), the parts are not known, and neither has the event: Stats.Unsplit counts it.
+	// Building and Ordering are of decisions that a result made, see LatencyBreakdown. Where the builder unit took
+	// longer than a result can say (65 ms), the parts are not known, and neither has the event: Stats.Unsplit counts
+	// it.
 	Building *hdr.Histogram
 	Ordering *hdr.Histogram
 	// Judging is from the last byte of an event to the builder unit's verdict, of each result that was taken; MaxTook

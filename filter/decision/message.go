@@ -19,16 +19,16 @@ type MessageKind uint8
 
 // Kinds of messages.
 const (
-	KindOpen        MessageKind = 1 // of the decision unit, to all: it is there; to a builder unit also where its lane is
+	KindOpen        MessageKind = 1 // of the decision unit, to all: it is there; to a builder unit also where its ring is
 	KindCredit      MessageKind = 2 // of the decision unit, to a builder unit: how many of its results it has read
 	KindTriggered   MessageKind = 3 // of a readout unit, to the decision unit: events below Number are triggered
 	KindRequestOpen MessageKind = 4 // of a node that came later, to the decision unit: it is to be told Open
 	// KindEnd is of a node with units, to the decision unit: it has told all; so many results it wrote. And of the
-	// decision unit, to a readout unit: so many Decided were all.
+	// decision unit, to a readout unit: so many DecisionMessages were all.
 	KindEnd MessageKind = 5
-	// of the decision unit, to a readout unit: the head of a Decided; Number: its first event
+	// of the decision unit, to a readout unit: the head of a DecisionMessage; Number: its first event
 	KindDecisions MessageKind = 6
-	KindAck       MessageKind = 7 // of a readout unit, to the decision unit: so many Decided it has heard since Open
+	KindAck       MessageKind = 7 // of a readout unit, to the decision unit: so many messages it has heard since Open
 )
 
 // ErrMessage is wrapped by every error of Message.Parse.
@@ -39,8 +39,8 @@ type Message struct {
 	Kind   MessageKind
 	Epoch  uint8
 	Ref    shmem.Ref // of an Open: the builder unit's window; zero for who has none
-	Places uint32    // of an Open: results that the lane holds, so that its window has 16 times as many bytes
-	Number uint64    // of all but an Open; 0 of an Ask
+	Places uint32    // of an Open: results that the ring holds, so that its window has 16 times as many bytes
+	Number uint64    // of all but an Open; 0 of a RequestOpen
 }
 
 // Append writes the message.

@@ -8,14 +8,14 @@ import (
 	"ringlet/shmem"
 )
 
-// A lane is where one builder unit writes its results to, one behind the other, and again from the beginning when it is
-// full: so that results travel together which are not of events in a row, and so that each byte has one writer. The
-// decision unit tells how many it has read; what has no place yet waits in the outbox.
+// A result ring is where one builder unit writes its results to, one behind the other, and again from the beginning
+// when it is full: so that results travel together which are not of events in a row, and so that each byte has one
+// writer. The decision unit tells how many it has read; what has no place yet waits in the outbox.
 //
-//	1 add        (the builder unit)  verdicts on events in a row, with one answer
-//	2 next       (sequential)        as many results as have places and fit a write
-//	3 completed  (parallel)          a write has its outcome
-//	4 credit     (a link's receiver) places are free again
+//	1 addVerdict     (the builder unit)  verdicts on events in a row, with one answer
+//	2 nextWrite      (sequential)        as many results as have places and fit a write
+//	3 writeCompleted (parallel)          a write has its outcome
+//	4 applyCredit    (a link's receiver) places are free again
 
 const (
 	maxPlaces          = 1 << 18 // RingPlaces of the largest packing is about half of it
@@ -24,7 +24,7 @@ const (
 	maxResultsPerWrite = 4096    // of a write: 64 KiB
 )
 
-// RingPlaces is how many results a lane must hold for MEPs of that many events: two writes and two MEPs, in whole
+// RingPlaces is how many results a ring must hold for MEPs of that many events: two writes and two MEPs, in whole
 // pages.
 func RingPlaces(packing int) int {
 	const page = shmem.PageSize / ResultSize
@@ -39,11 +39,11 @@ type run struct {
 	verdict filter.Verdict
 }
 
-// A Write is a remote write of results that next asks for.
+// A Write is a remote write of results that nextWrite asks for.
 type Write struct {
 	Ref    shmem.Ref
 	Offset uint32
-	Data   []byte // must not change before completed; the outbox sees to that
+	Data   []byte // must not change before writeCompleted; the outbox sees to that
 	Cookie uint64
 }
 
@@ -65,8 +65,8 @@ type outbox struct {
 	head, tail uint32
 
 	ring           Message // the open one; Places 0: there is none
-	ringGeneration uint32  // of the lane, so that outcomes of writes to one before are known
-	data           []byte  // as the lane
+	ringGeneration uint32  // of the ring, so that outcomes of writes to one before are known
+	data           []byte  // as the ring
 	written        uint64  // results
 	read           uint64  // by the decision unit
 	done           uint64  // results whose writes have their outcome, and all before them
@@ -103,7 +103,7 @@ func (o *outbox) addVerdict(first uint64, n int, v filter.Verdict, took time.Dur
 	return true
 }
 
-// openRing takes where the lane is. What was under way to one before is unheard of.
+// openRing takes where the ring is. What was under way to one before stays unacknowledged.
 func (o *outbox) openRing(m Message) error {
 	if m.Kind != KindOpen || m.Places == 0 || m.Places > maxPlaces {
 		return fmt.Errorf("%w: it opens no ring of results", ErrMessage)
@@ -127,7 +127,7 @@ func (o *outbox) closeRing() {
 	o.written, o.read, o.done, o.oldest, o.newest = 0, 0, 0, 0, 0
 }
 
-// close gives up what is under way and what waits, and returns how many results were written into the lane.
+// close gives up what is under way and what waits, and returns how many results were written into the ring.
 func (o *outbox) close() (written uint64) {
 	written = o.written
 	for i := o.oldest; i != o.newest; i++ {
@@ -140,7 +140,7 @@ func (o *outbox) close() (written uint64) {
 	return written
 }
 
-// writeFailed takes that a write will have no outcome, since the link is over: so is the lane, if it is still that one.
+// writeFailed takes that a write will have no outcome, since the link is over: so is the ring, if it is still that one.
 func (o *outbox) writeFailed(cookie uint64) {
 	if uint32(cookie>>32) == o.ringGeneration {
 		o.closeRing()
@@ -190,7 +190,7 @@ func (o *outbox) nextWrite() (w Write, ok bool) {
 	return w, true
 }
 
-// writeCompleted takes the outcome of a write. One to a lane before means nothing.
+// writeCompleted takes the outcome of a write. One to a ring before means nothing.
 func (o *outbox) writeCompleted(cookie uint64, err error) {
 	number := uint32(cookie)
 	if uint32(cookie>>32) != o.ringGeneration || number-o.oldest >= o.newest-o.oldest {
@@ -212,7 +212,7 @@ func (o *outbox) writeCompleted(cookie uint64, err error) {
 	}
 }
 
-// applyCredit takes how many results the decision unit has read of the lane.
+// applyCredit takes how many results the decision unit has read of the ring.
 func (o *outbox) applyCredit(m Message) error {
 	switch {
 	case m.Kind != KindCredit:
@@ -227,7 +227,7 @@ func (o *outbox) applyCredit(m Message) error {
 	return nil
 }
 
-// epoch is that of the open lane.
+// epoch is that of the open ring.
 func (o *outbox) epoch() (epoch uint8, open bool) { return o.ring.Epoch, o.ring.Places > 0 }
 
 // idle says that everything that can be sent has been.

@@ -11,9 +11,10 @@ import (
 
 // Pipeline of a decision for the readout units:
 //
-//	1 Hand   (sequential: the pointer)  packed into spans once, added to the digest of each readout unit, under mu
-//	2 tell   (sequential: one goroutine)  messages of all digests, signalled without a lock
-//	3 heard  (parallel: a link's receiver each)  places for further messages
+//	1 Publish     (sequential: the pointer)  packed into spans once, added to the delivery queue of each readout
+//	                                         unit, under mu
+//	2 sendPending (sequential: one goroutine)  messages of all delivery queues, signalled without a lock
+//	3 ackReader   (parallel: a link's receiver each)  places for further messages
 //
 // Nothing is allocated per decision, and nobody waits for a readout unit.
 
@@ -77,7 +78,7 @@ func (t *publisher) removeReader(rank int) {
 	delete(t.readers, rank)
 	for i, r := range t.ranks {
 		if r == rank {
-			t.ranks = append(t.ranks[:i:i], t.ranks[i+1:]...) // a copy: the teller may go through the one before
+			t.ranks = append(t.ranks[:i:i], t.ranks[i+1:]...) // a copy: the publisher may go through the one before
 			break
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // sent is counted.
 type Sender struct {
 	// immutable
-	write func(Write) error // may wait; completed may be called from within
+	write func(Write) error // may wait; WriteCompleted may be called from within
 	wake  chan struct{}     // of one place
 	ctx   context.Context
 	stop  context.CancelFunc
@@ -23,7 +23,8 @@ type Sender struct {
 	outbox *outbox
 }
 
-// NewSender makes one for a builder unit. Next come Opened, and Judged for each verdict, then Flush and Close.
+// NewSender makes one for a builder unit. Next come HandleMessage, and AddVerdict for each verdict, then Flush and
+// Close.
 func NewSender(builder int, write func(Write) error) *Sender {
 	s := &Sender{write: write, wake: make(chan struct{}, 1), outbox: newOutbox(builder)}
 	s.ctx, s.stop = context.WithCancel(context.Background())
@@ -117,7 +118,7 @@ func (s *Sender) Flush(ctx context.Context) error {
 	}
 }
 
-// Close ends it, and returns how many results it wrote into the lane that is open. What was not sent is counted as
+// Close ends it, and returns how many results it wrote into the ring that is open. What was not sent is counted as
 // dropped.
 func (s *Sender) Close() (written uint64) {
 	s.stop()

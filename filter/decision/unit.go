@@ -2,11 +2,12 @@ package decision
 
 // Pipeline of a decision:
 //
-//	1 Placed   (parallel: a link's receiver each)  results are read from the builder unit's lane into the core, under mu;
-//	                                               now and then the builder unit is told how many were read
-//	2 pointer  (sequential: one goroutine)         step: what can be decided leaves the core, in order, under mu
-//	3 hand     (the same goroutine)                encoded once, given to every outlet, which must not wait; the readout
-//	                                               units are one
+//	1 ResultsPlaced (parallel: a link's receiver each)  results are read from the builder unit's ring into the core,
+//	                                                    under mu; now and then the builder unit is told how many were
+//	                                                    read
+//	2 decideLoop    (sequential: one goroutine)         step: what can be decided leaves the core, in order, under mu
+//	3 Publish       (the same goroutine)                encoded once, given to every outlet, which must not wait; the
+//	                                                    readout units are one
 //
 // Nothing is allocated per decision.
 
@@ -30,7 +31,7 @@ type Signaler interface {
 	Signal(rank int, message []byte) error
 }
 
-// An Outlet hands decisions on. Hand gets some in order, ResultSize bytes each, good until it returns; it must not
+// An Outlet hands decisions on. Publish gets some in order, ResultSize bytes each, good until it returns; it must not
 // wait.
 type Outlet interface {
 	Publish(decisions []byte)
@@ -39,7 +40,7 @@ type Outlet interface {
 // UnitConfig is that of a Unit.
 type UnitConfig struct {
 	Core     Config // First and Builders are not asked for
-	Places   int    // of each lane: RingPlaces
+	Places   int    // of each ring: RingPlaces
 	Builders []int  // rank of each builder unit, by index
 	Readouts []int  // ranks of the readout units, which are told all decisions
 	Table    *shmem.Table
@@ -52,7 +53,7 @@ type UnitConfig struct {
 	Log       *slog.Logger
 }
 
-// SegmentSize is how much memory the lanes of so many builder units need.
+// SegmentSize is how much memory the result rings of so many builder units need.
 func SegmentSize(builders, places int) int { return builders * places * ResultSize }
 
 // Unit is a decision unit.
@@ -82,7 +83,7 @@ type Unit struct {
 // peer is a node with units.
 type peer struct {
 	ended   bool   // it has told all
-	results uint64 // that it wrote into its lane, once it is over
+	results uint64 // that it wrote into its ring, once it is over
 }
 
 // resultRing is one builder unit's.
@@ -105,8 +106,8 @@ type UnitStats struct {
 	Refused uint64 `count:"messages_refused" help:"messages and writes that the decision unit could not use"`
 }
 
-// NewUnit makes a decision unit and exports its lanes. Next come Greet for each rank that has units, once the unit can
-// be told something, then Placed and Message, then End and Close.
+// NewUnit makes a decision unit and exports its result rings. Next come Announce for each rank that has units, once the
+// unit can be told something, then ResultsPlaced and HandleMessage, then End and Close.
 func NewUnit(cfg UnitConfig) (*Unit, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -152,7 +153,7 @@ func (u *Unit) begin(first uint64) (err error) {
 	return err
 }
 
-// exportRings opens a lane to each builder unit.
+// exportRings opens a result ring to each builder unit.
 func (u *Unit) exportRings() (err error) {
 	size := u.cfg.Places * ResultSize
 	var rules []shmem.PageRule
@@ -257,7 +258,7 @@ func (u *Unit) HandleMessage(rank int, b []byte) error {
 	return err
 }
 
-// endPeer takes that a rank has told all, of which so many results are in its lane.
+// endPeer takes that a rank has told all, of which so many results are in its ring.
 func (u *Unit) endPeer(rank int, results uint64) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -282,13 +283,13 @@ func (u *Unit) RankLost(rank int) {
 	delete(u.peers, rank)
 }
 
-// IsRingOf says whether a write of a rank is into its lane.
+// IsRingOf says whether a write of a rank is into its ring.
 func (u *Unit) IsRingOf(rank int, ref shmem.Ref) bool {
 	l := u.byRank[rank]
 	return l != nil && l.ref == ref
 }
 
-// ResultsPlaced takes the notice that a rank has written into its lane.
+// ResultsPlaced takes the notice that a rank has written into its ring.
 func (u *Unit) ResultsPlaced(rank int, ref shmem.Ref, offset, length uint32) {
 	l := u.byRank[rank]
 	if l == nil || ref != l.ref || offset%ResultSize != 0 || length%ResultSize != 0 ||
@@ -389,7 +390,7 @@ const drainPollInterval = 5 * time.Millisecond
 
 // End ends deciding: when every rank that was greeted is over or lost, what they wrote is read, and each event that was
 // triggered has its decision; or when ctx is done. Then those that have none get one. What comes afterwards is late,
-// and its lane bears it until Close.
+// and its ring takes it until Close.
 func (u *Unit) End(ctx context.Context) {
 	for !u.drained() && ctx.Err() == nil {
 		select {
@@ -409,7 +410,7 @@ func (u *Unit) End(ctx context.Context) {
 	}
 }
 
-// Close takes the lanes back: nobody writes there any more. It is called once, after End.
+// Close takes the result rings back: nobody writes there any more. It is called once, after End.
 func (u *Unit) Close() error { return u.revokeRings() }
 
 func (u *Unit) drained() bool {

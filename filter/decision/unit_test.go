@@ -239,7 +239,7 @@ func TestEndWaitsForWhatIsOnItsWay(t *testing.T) {
 	for _, bad := range []struct {
 		rank    int
 		results uint64
-	}{{2, 0}, {7, 0}, {3, 1}} { // lost, unknown, without a lane
+	}{{2, 0}, {7, 0}, {3, 1}} { // lost, unknown, without a ring
 		m := Message{Kind: KindEnd, Epoch: 3, Number: bad.results}
 		if err := f.unit.HandleMessage(bad.rank, m.Append(nil)); err == nil {
 			t.Errorf("rank %d tells its end, with %d results", bad.rank, bad.results)

@@ -7,15 +7,16 @@ import (
 	"ringlet/filter/decision"
 )
 
-// Pipeline of a lane's core (sequential, one goroutine; no I/O, no clock):
+// Pipeline of a worker's core (sequential, one goroutine; no I/O, no clock):
 //
-//	1 hand    a case is with the process from now on. The clock of an event runs from then, or from the answer before it
-//	2 answer  what the process says of an event: checked, and written into the case. The last one settles the case
+//	1 assign  a case is with the process from now on. The clock of an event runs from then, or from the answer before
+//	          it
+//	2 answer  what the process says of an event: checked, and written into the case. The last one finishes the case
 //	3 expire  the event at hand has no answer in time: it passes, with the rest of its MEP. What is behind it is given
 //	          back for others. The process gets nothing before it has answered all that it still has: it is behind
-//	4 leave   the process has gone, or has to go: all that it has is settled or given back
+//	4 release the process has gone, or has to go: all that it has is finished or given back
 //
-// A case is in one place: with the core between hand and one of the others, which return it once.
+// A case is in one place: with the core between assign and one of the others, which return it once.
 
 // maxCases is how many MEPs a process may have: so many that it need not wait for the next one while the builder unit's
 // goroutine is asleep, which takes some 50 µs.
@@ -180,7 +181,7 @@ func (c *core) drop(i int) {
 	c.cases = append(c.cases[:i], c.cases[i+1:]...)
 }
 
-// expire gives up on the process for now, if its event at hand is too late: its case is settled, the others are
+// expire gives up on the process for now, if its event at hand is too late: its case is finished, the others are
 // appended to back.
 func (c *core) expire(now time.Time, back []*filter.Case) (finished *filter.Case, _ []*filter.Case) {
 	if c.idle() || !now.After(c.due()) {
@@ -194,7 +195,7 @@ func (c *core) expire(now time.Time, back []*filter.Case) (finished *filter.Case
 	return c.release(filter.TimedOut, back)
 }
 
-// release settles the first case, the events of which that have no answer get that decision, and appends the others to
+// release finishes the first case, the events of which that have no answer get that decision, and appends the others to
 // back. Decision 0: the first one is given back, too.
 func (c *core) release(d filter.Decision, back []*filter.Case) (finished *filter.Case, _ []*filter.Case) {
 	for i := range c.cases {

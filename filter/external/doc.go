@@ -8,12 +8,12 @@
 //
 // # What the caller must do, in order
 //
-//  1. New makes a Panel for a builder unit and a run.
+//  1. New makes a Pool for a builder unit and a run.
 //  2. Serve judges the cases that come, until its context is done. builderunit/sink.Filtered does that.
 //  3. Stats reads the counters at any time.
 //
 // # What it does not promise
 //
-// A process can read the memory of its own lane alone, but it can read all of that, and every process of the same user
-// may open it. Decisions are believed: a process that rejects everything rejects everything.
+// A process can read the memory of its own worker alone, but it can read all of that, and every process of the same
+// user may open it. Decisions are believed: a process that rejects everything rejects everything.
 package external

@@ -16,17 +16,18 @@ import (
 // maxWorkers is how many processes may judge for one builder unit.
 const maxWorkers = 16
 
-// Memory is what the memory of a lane takes, bytes, where a MEP has that many at most: for the MEP that the process has
-// just done with, the next one, and what is left over where the buffer ends.
+// Memory is what the memory of a worker takes, bytes, where a MEP has that many at most: for the MEP that the process
+// has just done with, the next one, and what is left over where the buffer ends.
 func Memory(mostMEP int) int { return max(1<<20, 3*(mostMEP+shmem.PageSize)) }
 
 // absenceGrace is how long events wait where no process takes them: a process that was restarted is there in a second.
 const absenceGrace = 2 * time.Second
 
-// segmentPrefix begins the names of lanes; behind it stand the filter's, and the numbers of builder unit and lane.
+// segmentPrefix begins the names of workers' segments; behind it stand the filter's, and the numbers of builder unit
+// and worker.
 const segmentPrefix = "ringlet-filter-"
 
-// Config is what a Panel is made with.
+// Config is what a Pool is made with.
 type Config struct {
 	Name     string // of the filter
 	Builder  int    // index of the builder unit
@@ -38,22 +39,22 @@ type Config struct {
 	dir string // of the segments' names; empty: shmem.DefaultDir
 }
 
-// Pool is the processes that judge for one builder unit. There is always one lane more than there are processes, until
-// there are lanes: so the memory follows from how many there are.
+// Pool is the processes that judge for one builder unit. There is always one worker more than there are processes,
+// until there are maxWorkers: so the memory follows from how many there are.
 type Pool struct {
 	// immutable
 	cfg              Config
 	cases            chan *filter.Case
 	done             func(*filter.Case)
-	vacancy          chan struct{} // of one place: the right to have a lane without a process
+	vacancy          chan struct{} // of one place: the right to have a worker without a process
 	acceptingChanged chan struct{} // of one place: whether a process takes events has changed
 
 	mu        sync.Mutex       // guards what follows
-	used      [maxWorkers]bool // numbers of lanes that there are
-	accepting int              // lanes whose process takes events
-	since     time.Time        // takes is 0 from then on
+	used      [maxWorkers]bool // numbers of workers that there are
+	accepting int              // workers whose process takes events
+	since     time.Time        // accepting is 0 from then on
 	warnings  map[string]int
-	openErr   error // why the last lane could not be made; nil: it could
+	openErr   error // why the last worker's memory could not be made; nil: it could
 	count     counts
 }
 
@@ -87,7 +88,7 @@ func (p *Pool) Serve(ctx context.Context, cases chan *filter.Case, done func(*fi
 	wg.Wait()
 }
 
-// allocateNumber takes the lowest number of a lane that is free: filters that choose among builder units go by it.
+// allocateNumber takes the lowest number of a worker that is free: filters that choose among builder units go by it.
 func (p *Pool) allocateNumber() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,7 +103,7 @@ func (p *Pool) freeNumber(i int) {
 	p.used[i] = false
 }
 
-// recordOpen takes whether a lane could be made.
+// recordOpen takes whether a worker's memory could be made.
 func (p *Pool) recordOpen(err error) error {
 	if errors.Is(err, shmem.ErrExists) {
 		err = fmt.Errorf("%w: another run on this host has a filter of this name; give this one another name", err)
@@ -149,8 +150,8 @@ func (p *Pool) watchAbsence(ctx context.Context) {
 	}
 }
 
-// absent says that no process has taken events for longer than grace; else how long until that will be, 0 if there is
-// one.
+// absent says that no process has taken events for longer than absenceGrace; else how long until that will be, 0 if
+// there is one.
 func (p *Pool) absent(now time.Time) (absent bool, wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -201,7 +202,7 @@ func (p *Pool) requeue(cases []*filter.Case) {
 	}
 }
 
-// addAccepting counts lanes whose process takes events.
+// addAccepting counts workers whose process takes events.
 func (p *Pool) addAccepting(by int) {
 	if by == 0 {
 		return
@@ -216,7 +217,7 @@ func (p *Pool) addAccepting(by int) {
 	}
 }
 
-// maxWarnings is how often a Panel logs one kind of fault: a filter that falls over with every event would fill the
+// maxWarnings is how often a Pool logs one kind of fault: a filter that falls over with every event would fill the
 // disk.
 const maxWarnings = 10
 

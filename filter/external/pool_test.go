@@ -255,7 +255,7 @@ func (d *desk) harm(r *rand.Rand, stop chan struct{}) {
 	}
 }
 
-// TestAnOutputThatHoldsUpCostsNoEvent holds that time in which whoever takes cases back held up a lane is no time of
+// TestAnOutputThatHoldsUpCostsNoEvent holds that time in which whoever takes cases back held up a worker is no time of
 // the event that the process has in hand: a full disk behind the filter must not make events pass.
 func TestAnOutputThatHoldsUpCostsNoEvent(t *testing.T) {
 	d := &desk{t: t, p: testPattern(t)}
@@ -276,7 +276,7 @@ func TestAnOutputThatHoldsUpCostsNoEvent(t *testing.T) {
 		t.Fatal("no place")
 	}
 	defer c.crash()
-	before := time.Now().Add(-time.Hour) // the lane is held up for an hour when it gives the first case back
+	before := time.Now().Add(-time.Hour) // the worker is held up for an hour when it gives the first case back
 	for e := range uint64(3) {
 		l.core.assign(caseOf(e, 1), before)
 	}

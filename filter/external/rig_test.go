@@ -57,7 +57,7 @@ func entryOf(t must.TB, p *pattern.Pattern, mep, first uint64, n int) []byte {
 	return binary.LittleEndian.AppendUint64(buf, 9)
 }
 
-// desk is a panel that serves, and what it gave back.
+// desk is a pool that serves, and what it gave back.
 type desk struct {
 	*Pool
 	t     *testing.T
@@ -72,7 +72,7 @@ type desk struct {
 	bad string
 }
 
-// open has a panel serve until the end of the test. So many cases may be under way.
+// open has a pool serve until the end of the test. So many cases may be under way.
 func open(t *testing.T, deadline time.Duration, jobs int) *desk {
 	t.Helper()
 	return openAs(t, fmt.Sprintf("test%d", time.Now().UnixNano()), deadline, jobs)
@@ -105,7 +105,7 @@ func openAs(t *testing.T, name string, deadline time.Duration, jobs int) *desk {
 	}()
 	d.stop = sync.OnceFunc(func() {
 		cancel()
-		patiently.Receive(t, served, "the panel does not end")
+		patiently.Receive(t, served, "the pool does not end")
 	})
 	t.Cleanup(d.stop)
 	return d
@@ -123,7 +123,7 @@ func (d *desk) finish(c *filter.Case) {
 	patiently.Receive(d.t, d.free)
 }
 
-// put gives n MEPs from MEP first on to the panel.
+// put gives n MEPs from MEP first on to the pool.
 func (d *desk) put(first uint64, n, packing int) {
 	d.t.Helper()
 	for k := first; k < first+uint64(n); k++ {

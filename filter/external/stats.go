@@ -2,7 +2,7 @@ package external
 
 import "time"
 
-// Stats are the counters of a Panel.
+// Stats are the counters of a Pool.
 type Stats struct {
 	Processes  int    `count:"filter_processes" kind:"level" help:"filter processes that are there now"`
 	Came       uint64 `count:"filter_processes_came" help:"filter processes that came"`
@@ -57,7 +57,7 @@ func (p *Pool) Times() (judging, longest time.Duration) {
 	return p.count.judging, p.count.longest
 }
 
-// add takes over what a lane has counted.
+// add takes over what a worker has counted.
 func (c *counts) add(from *core) {
 	for i, n := range from.count {
 		c.answers[i] += n

@@ -13,7 +13,7 @@ import (
 	"ringlet/testkit/transcript"
 )
 
-// TestTranscripts plays every conversation in testdata with a core.
+// TestTranscripts plays every transcript in testdata with a core.
 func TestTranscripts(t *testing.T) {
 	transcript.Play(t, func(t *testing.T) transcript.Answer {
 		p := &player{t: t, now: time.Unix(1000, 0)}

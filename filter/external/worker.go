@@ -14,21 +14,21 @@ import (
 	"ringlet/shmem/fragring"
 )
 
-// Pipeline of a lane (sequential, one goroutine for each):
+// Pipeline of a worker (sequential, one goroutine for each):
 //
 //	1 open    a buffer for MEPs, in which this process writes, and a ring for answers, in which the filter's does
-//	2 await   a process takes the lane: it fills the ring
+//	2 await   a process takes the place: it fills the ring
 //	3 serve   MEPs go in as long as the process may have more of them; answers come out, are copied and checked
-//	4 close   the process has gone, was dismissed, or the run is over. The lane is made anew: nothing of one process is
-//	          left to the next
+//	4 close   the process has gone, was dismissed, or the run is over. The memory is made anew: nothing of one process
+//	          is left to the next
 //
-// What is in the memory of a lane may be written over by its process at any time. The MEPs in it are copies, of which
+// What is in the memory of a worker may be written over by its process at any time. The MEPs in it are copies, of which
 // nothing is read back.
 
 // worker is the place of one process.
 type worker struct {
 	pool *Pool
-	// pollFunc and alive are functions, kept so that a wait makes no new ones
+	// pollFunc and aliveFunc are functions, kept so that a wait makes no new ones
 	pollFunc  func() (bool, error)
 	aliveFunc func() error
 
@@ -58,12 +58,12 @@ const (
 	exitBroken                    // what it wrote cannot be
 )
 
-// Times of a lane.
+// Times of a worker.
 const (
 	attachPollInterval = 10 * time.Millisecond  // how soon a process that rings no bell is seen to come
 	aliveCheckInterval = 100 * time.Millisecond // how often a process is asked whether it lives
-	reopenDelay        = time.Second            // until a lane that could not be made is tried again
-	// maxAnswersPerStep bounds what a process that answers without end keeps its lane's goroutine from looking at the
+	reopenDelay        = time.Second            // until memory that could not be made is tried again
+	// maxAnswersPerStep bounds what a process that answers without end keeps its worker's goroutine from looking at the
 	// time.
 	maxAnswersPerStep = 4096
 )
@@ -110,7 +110,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// name is that of the lane's buffer; the ring has answersSuffix behind it.
+// name is that of the worker's buffer; the ring has answersSuffix behind it.
 func (l *worker) name() string {
 	return fmt.Sprintf("%s%s-%d-%d", segmentPrefix, l.pool.cfg.Name, l.pool.cfg.Builder, l.number)
 }
@@ -166,7 +166,7 @@ func (l *worker) close(ended bool) (err error) {
 	return err
 }
 
-// awaitProcess waits until a process has taken the lane; false: ctx is done.
+// awaitProcess waits until a process has taken the place; false: ctx is done.
 func (l *worker) awaitProcess(ctx context.Context) bool {
 	here := func() (bool, error) {
 		_, attached := l.ring.ProducerState()
@@ -243,7 +243,7 @@ func (l *worker) step(now time.Time) exitReason {
 	return notExited
 }
 
-// checkAlive says whether the process lives: crashed, left, or over, which is that it does.
+// checkAlive says whether the process lives: exitCrashed, exitOrderly, or notExited, which is that it does.
 func (l *worker) checkAlive() exitReason {
 	if lives, err := l.seg.Claimed(fragring.ProducerByte); err != nil || !lives {
 		if state, _ := l.ring.ProducerState(); state != fragring.Attached {
@@ -305,13 +305,13 @@ func (l *worker) countRefused() {
 	}
 }
 
-// dismiss tells why nothing in the memory of a lane can be believed.
+// dismiss tells why nothing in the memory of a worker can be believed.
 func (l *worker) dismiss(err error) exitReason {
 	l.pool.warn("a filter process is dismissed: what stands in its memory cannot be", "pid", l.ring.PID(), "err", err)
 	return exitBroken
 }
 
-// publishCounts tells the panel what was counted, and whether the process takes events.
+// publishCounts tells the pool what was counted, and whether the process takes events.
 func (l *worker) publishCounts() {
 	l.pool.mu.Lock()
 	l.pool.count.add(&l.core)

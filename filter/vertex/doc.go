@@ -7,7 +7,7 @@
 //
 //  1. NewDetector computes tables of a geometry, once, or says with a GeometryError what it lacks.
 //  2. NewFinder makes a Finder for each goroutine.
-//  3. For each event: Begin, Add for each board, Find, Verdict. Or NewFilter makes a trigger.Filter of all that.
+//  3. For each event: Begin, Add for each board, Find, Verdict. Or NewFilter makes a filter.Filter of all that.
 //
 // Find and what it calls are pure, and allocate nothing. An event is bounded by what its boards can hold, 127 clusters
 // each; lists that are full leave out what comes after.

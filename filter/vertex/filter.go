@@ -13,7 +13,7 @@ import (
 // errNone says that there is nothing to look at.
 var errNone = errors.New("the event has no fragment of a vertex detector: the sources must be its boards")
 
-// Filter is a Finder as a trigger.Filter.
+// Filter is a Finder as a filter.Filter.
 type Filter struct{ f *Finder }
 
 // NewFilter makes a Filter for one goroutine.
