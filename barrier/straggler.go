@@ -85,7 +85,7 @@ func (l Lag) entrySet(now int64) entrySet {
 }
 
 // merge adds a set. Where both have the same last rank it was seen over two ways,
-// and the sooner sight of it is nearer the truth.
+// and the sooner time is nearer the truth.
 func (p *entrySet) merge(q entrySet) {
 	switch {
 	case q.last == p.last:
