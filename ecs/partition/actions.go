@@ -42,7 +42,7 @@ func (p *Partition) actions(c fsm.Command) []action {
 }
 
 // mustConfigure says that the nodes cannot begin a run as they are: their links were given up, somebody was lost, who
-// takes no part then if the policy bears it, or others are to take part.
+// takes no part then if the policy tolerates it, or others are to take part.
 func (p *Partition) mustConfigure() bool {
 	crew := p.currentState().crew
 	return !p.allPresent(crew) || !crew.Linked()
@@ -78,7 +78,7 @@ func (p *Partition) inOrder(all []action) fsm.Work {
 	}
 }
 
-// load settles who the members are and takes them to NotReady.
+// load decides who the members are and takes them to NotReady.
 func (p *Partition) load(ctx context.Context) error {
 	p.update(func(s *partitionState) {
 		cfg := s.pendingCommand.configuration

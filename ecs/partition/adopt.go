@@ -169,7 +169,7 @@ func (a *adopter) loadSavedState() error {
 	return nil
 }
 
-// rejoin meets the nodes of the last view.
+// rejoin connects to the nodes of the last view.
 func (a *adopter) rejoin(ctx context.Context) error {
 	crew := nodes.NewCrew(a.crewOptions(&a.participantConfig, memberNames(a.view)), a.participantConfig)
 	ctx, cancel := context.WithTimeout(ctx, a.rejoinTimeout())
@@ -289,7 +289,7 @@ func memberNames(v *nodev1.View) []string {
 	return names
 }
 
-// decode turns the memory into what it stands for.
+// decode turns the saved state into what it stands for.
 func (m *savedState) decode() (*loadedConfig, config.Config, *nodev1.View, error) {
 	view := &nodev1.View{}
 	cfg, err := config.Recorded("the configuration of the last control", []byte(m.Configuration))

@@ -12,8 +12,8 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// adoption is what a control that comes back has found so far. It is a pure core: next says what to do, the shell does
-// it, fills in what it has found, and calls took; so until a step is the last one.
+// adoption is what a control that comes back has found so far. It is a pure core: nextStep says what to do, the shell
+// does it, fills in what it has found, and calls noteDone; so until a step is the last one.
 type adoption struct {
 	saved   *savedState // what the last control wrote down; nil before it is read, and where there is nothing
 	record  *ecsv1.Run  // of the run that was not over; nil before it is read

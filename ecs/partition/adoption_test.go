@@ -20,7 +20,7 @@ import (
 // TestTranscripts plays testdata/*.txt: a control comes back. What is said is what it finds, and the answer is what it
 // does next.
 //
-//	> back [configuration|view|run]   a control comes back; its memory holds so much
+//	> back [configuration|view|run]   a control comes back; its saved state holds so much
 //	> done                            the step was done
 //	> fails [STATE…]                  it was not; the nodes are in these states
 //	> nodes STATE…                    the step was done, and the nodes are in these states; "silent": it tells nothing
@@ -54,7 +54,7 @@ func TestTranscripts(t *testing.T) {
 type adoptPlayer struct {
 	t *testing.T
 	adoption
-	holds string // what the memory does
+	holds string // what the saved state does
 }
 
 var errFails = errors.New("it failed")
@@ -119,7 +119,7 @@ func (p *adoptPlayer) say(word string, more []string) string {
 	return p.step()
 }
 
-// savedStateWith is a memory that holds so much; nil: nothing.
+// savedStateWith is a saved state that holds so much; nil: nothing.
 func savedStateWith(what string) *savedState {
 	switch what {
 	case "configuration":

@@ -355,7 +355,7 @@ func (p *Partition) Check(ctx context.Context, req *ecsv1.CheckConfigurationRequ
 const checkTimeout = 8 * time.Second
 
 // checkMembers holds a configuration against the nodes that are present. Members that are not are left out, if the
-// policies bear it.
+// policies tolerate it.
 func (p *Partition) checkMembers(cfg config.Config, present map[string]cluster.Member) error {
 	names := cfg.MemberNames()
 	absent := p.addUnjoined(nil, names, present)

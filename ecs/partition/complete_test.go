@@ -14,7 +14,7 @@ import (
 	"ringlet/testkit/patiently"
 )
 
-// unplugged is a house whose nodes were lost in a run, all at once and with the disk that they wrote to.
+// unplugged is a farm whose nodes were lost in a run, all at once and with the disk that they wrote to.
 func unplugged(t *testing.T) (h *farm, plug func()) {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "out")

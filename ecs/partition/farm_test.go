@@ -67,8 +67,8 @@ type farm struct {
 // farms counts them.
 var farms atomic.Uint32
 
-// controlSilence of a control is borne so long where nodes are to end a run by themselves. A control that is there is
-// heard within it, however busy the machine is.
+// controlSilence of a control is tolerated so long where nodes are to end a run by themselves. A control that is there
+// is heard within it, however busy the machine is.
 var controlSilence = patiently.Scaled(5 * time.Second)
 
 // timing of the gossip: who is busy has not failed.

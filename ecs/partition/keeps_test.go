@@ -7,8 +7,8 @@ import (
 	"ringlet/node/config"
 )
 
-// Configure keeps the crew that load has made, and the one of a reset: each node is given one command. Another part
-// takes another crew.
+// Configure keeps the set of nodes that load has made, and the one of a reset: each node is given one command. Another
+// part takes another set.
 func TestConfigureKeepsItsCrew(t *testing.T) {
 	t.Parallel()
 	h := newFarm(t, 3, func(c *config.Config) { c.ReadoutLoss, c.BuilderLoss = "expendable", "expendable" })
@@ -16,11 +16,11 @@ func TestConfigureKeepsItsCrew(t *testing.T) {
 	first := h.Crew()
 	h.mustCommand("configure")
 	if h.Crew() != first {
-		t.Error("configure has met anew the nodes that load has met")
+		t.Error("configure has connected anew the nodes that load has connected")
 	}
 	h.mustCommand("reset", "configure")
 	if h.Crew() != first {
-		t.Error("configure has met anew the nodes that reset has left")
+		t.Error("configure has connected anew the nodes that reset has left")
 	}
 	h.mustCommand("start")
 	h.awaitBuilt(0)

@@ -58,7 +58,7 @@ type participants struct {
 	absent []absentNode
 }
 
-// selectParticipants says who takes part, if the policies bear it.
+// selectParticipants says who takes part, if the policies tolerate it.
 func (p *Partition) selectParticipants(l *loadedConfig, absent []absentNode,
 	present map[string]cluster.Member) (participants, error) {
 	absent = p.addUnjoined(absent, l.names, present)
@@ -66,7 +66,8 @@ func (p *Partition) selectParticipants(l *loadedConfig, absent []absentNode,
 	return participants{cfg, names, absent}, err
 }
 
-// crewMatches says whether a crew is those who take part, and every node of it is there: configure needs no other.
+// crewMatches says whether a set of nodes is those who take part, and every node of it is there: configure needs no
+// other.
 func (p *Partition) crewMatches(crew *nodes.Crew, want participants) bool {
 	if !p.allPresent(crew) || !slices.Equal(crew.Names(), want.names) {
 		return false
@@ -76,7 +77,7 @@ func (p *Partition) crewMatches(crew *nodes.Crew, want participants) bool {
 	return was == want.cfg
 }
 
-// loadMembers decides who takes part from now on, meets them if they are others than before, and takes them to
+// loadMembers decides who takes part from now on, connects to them if they are others than before, and takes them to
 // NotReady.
 func (p *Partition) loadMembers(ctx context.Context) error {
 	l, err := p.resolveMembers(ctx)
@@ -115,8 +116,8 @@ func (p *Partition) loadMembers(ctx context.Context) error {
 	return crew.Load(ctx)
 }
 
-// connectMembers makes the crew of those who are present and answer. Gossip takes seconds to miss a node: who does not
-// answer is absent, too.
+// connectMembers makes the set of nodes of those who are present and answer. Gossip takes seconds to miss a node: who
+// does not answer is absent, too.
 func (p *Partition) connectMembers(ctx context.Context, l *loadedConfig, present map[string]cluster.Member,
 	absent []absentNode) (*nodes.Crew, []absentNode, error) {
 	for {
@@ -150,8 +151,8 @@ func (p *Partition) connectMembers(ctx context.Context, l *loadedConfig, present
 	}
 }
 
-// connectCrew meets members where they are, or tells where they are now if one of them turns up elsewhere meanwhile: a
-// node that was started anew joins before the gossip has missed the one that was there.
+// connectCrew connects to members where they are, or tells where they are now if one of them turns up elsewhere
+// meanwhile: a node that was started anew joins before the gossip has missed the one that was there.
 func (p *Partition) connectCrew(ctx context.Context, crew *nodes.Crew,
 	members []cluster.Member) (relocated map[string]cluster.Member, err error) {
 	within, cancel := context.WithTimeout(ctx, p.timeoutFor(answerTimeout))
@@ -195,7 +196,7 @@ func isAbsent(absent []absentNode, name string) bool {
 	return slices.ContainsFunc(absent, func(a absentNode) bool { return a.Name == name })
 }
 
-// crewOptions of the crew of a configuration.
+// crewOptions of the set of nodes of a configuration.
 func (p *Partition) crewOptions(cfg *config.Config, names []string) nodes.Options {
 	on := cfg.TagnetNode
 	switch {
@@ -290,7 +291,7 @@ func (p *Partition) joinDeadline() time.Time {
 	return time.Now().Add(p.joinTimeout())
 }
 
-// joinTimeout is how long a command waits for members: those that this control starts come up within its patience.
+// joinTimeout is how long a command waits for members: those that this control starts come up within its ReadyTimeout.
 func (p *Partition) joinTimeout() time.Duration {
 	if p.cfg.Spawner != nil {
 		return p.cfg.ReadyTimeout
@@ -302,7 +303,7 @@ func (p *Partition) joinTimeout() time.Duration {
 // less than a second.
 const defaultJoinTimeout = 5 * time.Second
 
-// allPresent says that every node of the crew is there, as far as watches and gossip know.
+// allPresent says that every node of the set is there, as far as watches and gossip know.
 func (p *Partition) allPresent(crew *nodes.Crew) bool {
 	there := cluster.UnitNames(p.cfg.Members.ByName())
 	return crew != nil && crew.AllPresent() && !slices.ContainsFunc(crew.Names(),

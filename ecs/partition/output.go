@@ -27,7 +27,7 @@ func (p *Partition) checkWritable(cfg config.Config, names []string, present map
 	return nodes.CheckOutputAt(ctx, p.cfg.Identity, p.cfg.Term, cfg, members)
 }
 
-// outputCheck is what the nodes of a crew said of the output when a start was asked for.
+// outputCheck is what the nodes of a Crew said of the output when a start was asked for.
 type outputCheck struct {
 	crew *nodes.Crew // nil: nobody was asked
 	last uint32      // the highest number of a run that is recorded there

@@ -26,7 +26,7 @@ func TestAStartAsksAboutTheOutputOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		asked *nodes.Crew
 		by    string
-		next  uint32 // a crew without nodes says that there is no run
+		next  uint32 // a Crew without nodes says that there is no run
 	}{
 		"asked before the start":          {crew, "alice", 42},
 		"the start has found other nodes": {other, "alice", 1},

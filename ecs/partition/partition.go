@@ -45,7 +45,8 @@ type Config struct {
 	TagnetPort     int
 	// Spawner starts the processes of nodes, and starts those anew that have ended. Nil: nodes join by themselves.
 	Spawner Spawner
-	// JoinTimeout is how long a command waits for members that are not there. Zero means 5 s, and Patience with a Spawner.
+	// JoinTimeout is how long a command waits for members that are not there. Zero means 5 s, and ReadyTimeout with a
+	// Spawner.
 	JoinTimeout time.Duration
 	// ReadyTimeout is how long nodes may take to appear and to become ready. Zero means 60 s.
 	ReadyTimeout time.Duration
@@ -77,7 +78,7 @@ type Partition struct {
 
 	rootCause atomic.Pointer[fault.Fault] // that the machine was told of last; nil: none was
 
-	commandMu sync.Mutex // held by whoever tells a running crew something beside the steps
+	commandMu sync.Mutex // held by whoever tells the nodes of a run something beside the steps
 
 	mu sync.Mutex // guards what follows
 	partitionState
@@ -99,7 +100,7 @@ type partitionState struct {
 	lastReport       *nodes.Report   // of the run that was closed last; nil: none was
 	endedRun         *nodes.Run      // that it is of
 	nextClosed       chan struct{}   // closed with the next run that is
-	lastFailure      error           // what the step that failed last did not bear
+	lastFailure      error           // what the step that failed last did not tolerate
 	lastStartFailure *ecsv1.Cause    // why the run that was asked for last has not come about; nil: it has, or none was
 	preRunContext    context.Context // of the step under way to a run that has no number yet; nil: there is none
 	excluded         map[string]bool // outside of a run
@@ -124,9 +125,9 @@ func (p *Partition) update(change func(*partitionState)) {
 // loadedConfig is what the partition was loaded with.
 type loadedConfig struct {
 	original config.Config // complete, as it was given
-	cfg      config.Config // the same, settled by what is found: paths and slots
-	prepared bool          // it is settled already
-	names    []string      // all members, in the order of ranks; nil while they are not settled
+	cfg      config.Config // the same, resolved by what is found: paths and slots
+	prepared bool          // it is resolved already
+	names    []string      // all members, in the order of ranks; nil while they are not resolved
 	absent   []absentNode
 }
 
@@ -296,7 +297,7 @@ const (
 	bad     = ecsv1.Severity_SEVERITY_ERROR
 )
 
-// causeFromError makes the machine's cause of an error, and keeps the story behind it.
+// causeFromError makes the machine's cause of an error, and keeps the root cause behind it.
 func (p *Partition) causeFromError(err error) fsm.Cause {
 	var broken *fault.Error
 	var few *tooFewUnitsError
@@ -330,7 +331,7 @@ func causeFromFault(x fault.Fault) fsm.Cause {
 	}
 }
 
-// faultFromCause is the fault behind a cause of the machine, with its story where that is known.
+// faultFromCause is the fault behind a cause of the machine, with its root cause where that is known.
 func (p *Partition) faultFromCause(c fsm.Cause) fault.Fault {
 	if s := p.rootCause.Load(); s != nil && s.Component == c.Component && s.What == c.What {
 		return *s

@@ -136,9 +136,9 @@ func TestEveryCommandInEveryState(t *testing.T) {
 	home()
 }
 
-// The loss of a node that the policy does not bear, in the first run or in a later one with the same links, ends the
-// run and names it; the others are parked in Ready, and in no Error of theirs. So does that of the node with the
-// scheduler; where the policies bear it, the next run has the scheduler on another node.
+// The loss of a node that the policy does not tolerate, in the first run or in a later one with the same links, ends
+// the run and names it; the others are parked in Ready, and in no Error of theirs. So does that of the node with the
+// scheduler; where the policies tolerate it, the next run has the scheduler on another node.
 func TestNodeIsLost(t *testing.T) {
 	for name, c := range map[string]struct {
 		run     uint32
@@ -202,7 +202,7 @@ func TestNodeIsLost(t *testing.T) {
 	}
 }
 
-// A builder unit that the policy bears to lose: the run goes on without it, degraded, and says so.
+// A builder unit whose loss the policy tolerates: the run goes on without it, degraded, and says so.
 func TestToleratedNodeIsLost(t *testing.T) {
 	t.Parallel()
 	h := newFarm(t, 5, func(c *config.Config) { c.RUs, c.BUs, c.BuilderLoss = 2, 3, "at-least 2 of 3" })
@@ -325,8 +325,8 @@ func TestExcludeAndInclude(t *testing.T) {
 	good(t, h.closedRun(1), ecsv1.Verdict_VERDICT_DEGRADED, "stopped")
 }
 
-// A node that dies between two runs is missed by the next start: refused where the policy does not bear it, left out
-// where it does.
+// A node that dies between two runs is missed by the next start: refused where the policy does not tolerate it, left
+// out where it does.
 func TestLostBetweenRuns(t *testing.T) {
 	t.Parallel()
 	h := newFarm(t, 3, func(c *config.Config) { c.ReadoutLoss, c.BuilderLoss = "at-least 2 of 3", "at-least 2 of 3" })

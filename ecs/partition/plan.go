@@ -115,7 +115,7 @@ func describeUnits(r config.Role) string {
 	return "nothing but where the scheduler may live"
 }
 
-// participants is who would take part; a refusal if nobody can tell, or the policies do not bear it.
+// participants is who would take part; a refusal if nobody can tell, or the policies do not tolerate it.
 func (plan *planner) participants() (who participants, ok bool) {
 	l := plan.loadedConfig
 	if l == nil || l.names == nil {
@@ -204,7 +204,7 @@ func planNodes(plan *planner) {
 	}
 }
 
-// presentNodes are the nodes of the crew that are not lost.
+// presentNodes are the nodes of the Crew that are not lost.
 func (plan *planner) presentNodes() (names []string) {
 	if plan.crew == nil {
 		return nil

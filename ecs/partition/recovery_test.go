@@ -64,7 +64,7 @@ func TestControlComesTooLate(t *testing.T) {
 	good(t, h.closedRun(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
 }
 
-// A control that comes back knows who is excluded, and what the policy still bears.
+// A control that comes back knows who is excluded, and what the policy still tolerates.
 func TestControlComesBackToExclusions(t *testing.T) {
 	t.Parallel()
 	h := newFarm(t, 3, func(c *config.Config) { c.BuilderLoss = "at-least 2 of 3" })
@@ -79,7 +79,7 @@ func TestControlComesBackToExclusions(t *testing.T) {
 		t.Error("it has forgotten who is excluded")
 	}
 	if err := h.command("exclude", "node", "n2"); err == nil {
-		t.Error("a second one is excluded, which the policy does not bear")
+		t.Error("a second one is excluded, which the policy does not tolerate")
 	}
 	h.mustCommand("stop")
 	good(t, h.closedRun(1), ecsv1.Verdict_VERDICT_DEGRADED, "stopped")

@@ -15,7 +15,7 @@ type absentNode struct {
 	Why  string // a clause: "it was excluded", "it has not joined"
 }
 
-// A tooFewUnitsError is too few units for a run: the policies do not bear it.
+// A tooFewUnitsError is too few units for a run: the policies do not tolerate it.
 type tooFewUnitsError struct {
 	Absent  []absentNode
 	Problem config.Problem
@@ -46,9 +46,9 @@ func (e *tooFewUnitsError) asFault() *fault.Error {
 const absentAdvice = "Start a process for each that is absent, or include it again; or load a policy that does " +
 	"without it."
 
-// selectMembers decides who takes part: the members of a configuration less those that are absent, if the policies bear
-// it. It returns the configuration for those who are there, with their names, or an error that names the policy. Names
-// are all members, in the order of ranks.
+// selectMembers decides who takes part: the members of a configuration less those that are absent, if the policies
+// tolerate it. It returns the configuration for those who are there, with their names, or an error that names the
+// policy. Names are all members, in the order of ranks.
 func selectMembers(c config.Config, names []string, absent []absentNode) (config.Config, []string, error) {
 	if len(absent) == 0 {
 		return c, names, nil

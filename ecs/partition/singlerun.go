@@ -69,7 +69,7 @@ func (p *Partition) startSuperseded(err error) bool {
 		(now.run != nil || now.lastReport != nil)
 }
 
-// assignNumber asks the nodes whether they can write the output, and settles the number of the run: the one that is
+// assignNumber asks the nodes whether they can write the output, and determines the number of the run: the one that is
 // asked for, or the one after the last that the output holds.
 func (p *Partition) assignNumber(ctx context.Context) error {
 	crew := p.currentState().crew

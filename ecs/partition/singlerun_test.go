@@ -13,7 +13,7 @@ import (
 	"ringlet/node/config"
 )
 
-// spawner starts the nodes of a house.
+// spawner starts the nodes of a farm.
 type spawner struct {
 	h  *farm
 	wg sync.WaitGroup
@@ -56,7 +56,7 @@ func (s *spawner) Stop() {
 	s.wg.Wait() // bounded by the nodes, each of which was told to end
 }
 
-// spawning is a house whose control starts its nodes.
+// spawning is a farm whose control starts its nodes.
 func spawning(t *testing.T, change func(*config.Config)) (*farm, *spawner) {
 	t.Helper()
 	h := newFarm(t, 0, change)

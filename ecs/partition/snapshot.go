@@ -64,7 +64,7 @@ func (p *Partition) makeSnapshot(now time.Time) *ecsv1.Snapshot {
 	return s
 }
 
-// memberFacts of the nodes that are present, for the check of a configuration: those of a crew have said what they
+// memberFacts of the nodes that are present, for the check of a configuration: those of a Crew have said what they
 // have, others are asked.
 func (p *Partition) memberFacts(present map[string]cluster.Member) []config.NodeFacts {
 	known := map[string]config.NodeFacts{}

@@ -36,7 +36,7 @@ func (p *Partition) configureNodes(ctx context.Context) error {
 }
 
 // clearNodes brings nodes to rest, which give up their links: it resets, recovers, and comes before another configure.
-// Who does not answer takes no part then, if the policy bears it.
+// Who does not answer takes no part then, if the policy tolerates it.
 func (p *Partition) clearNodes(ctx context.Context) error {
 	defer p.saveState()
 	crew := p.currentState().crew

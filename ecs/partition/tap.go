@@ -123,7 +123,7 @@ type tapSample struct {
 	builders      []string    // its builder units
 	generation    uint64      // grows whenever all are asked anew
 	streamContext context.Context
-	stopStreams   func() // ends wanted, and with it the streams of asked
+	stopStreams   func() // ends streamContext, and with it the streams of builders
 	ended         map[string]bool
 }
 
@@ -159,7 +159,7 @@ type builderMessage struct {
 	err        error
 }
 
-// receive takes a piece, if it is of a stream that is still wanted.
+// receive takes a builderMessage, if it is of a stream that is still wanted.
 func (t *tapSample) receive(x builderMessage) {
 	switch {
 	case x.generation != t.generation:

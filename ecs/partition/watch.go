@@ -85,7 +85,7 @@ func (p *Partition) failRun(run *nodes.Run) {
 	}
 }
 
-// noteLoss notes a loss that the policy bears.
+// noteLoss notes a loss that the policy tolerates.
 func (p *Partition) noteLoss(x fault.Fault) {
 	p.changeRecord(func(r *ecsv1.Run) {
 		if r.GetCause() == nil { // what was first is what counts
@@ -96,8 +96,8 @@ func (p *Partition) noteLoss(x fault.Fault) {
 	p.publishf(warning, "degraded", x.Component, "the run goes on without %s: %s", x.Component, x.What)
 }
 
-// handleDepartures lets nodes go that were told to end: a builder unit is taken out if the policy bears it, else the
-// run ends in good order. It says whether that is so.
+// handleDepartures lets nodes go that were told to end: a builder unit is taken out if the policy tolerates it, else
+// the run ends in good order. It says whether that is so.
 func (p *Partition) handleDepartures(run *nodes.Run) (ends bool) {
 	news, err := run.UpdateDepartures(time.Now())
 	if err != nil {

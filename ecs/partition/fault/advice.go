@@ -6,7 +6,7 @@ import (
 	"ringlet/node/fsm"
 )
 
-// adviceBySubsystem is what to do about a fault of a part.
+// adviceBySubsystem is what to do about a fault of a subsystem.
 var adviceBySubsystem = map[string]string{
 	subsystemConfig: "Correct the configuration, and load it again.",
 	"memory": "Give the node's host more shared memory, or take fewer or smaller slots; " +
@@ -28,10 +28,10 @@ var adviceBySubsystem = map[string]string{
 	SubsystemNodeService: "Look at the log of the node, and whether the control can reach it at that address.",
 }
 
-// subsystemTrouble is a part with a kind of trouble.
+// subsystemTrouble is a subsystem with a kind of trouble.
 type subsystemTrouble struct{ subsystem, kind string }
 
-// adviceByTrouble is what to do about a fault of a part whose kind of trouble is known.
+// adviceByTrouble is what to do about a fault of a subsystem whose kind of trouble is known.
 var adviceByTrouble = map[subsystemTrouble]string{
 	{subsystemInput, fsm.TroubleRecord}:  "`ringlet inspect` shows that record; on-bad-record: skip leaves it out.",
 	{subsystemInput, fsm.TroubleChanged}: "Leave the file as it is from configure on, then configure again.",

@@ -7,7 +7,7 @@ import "time"
 const pauseThreshold = 2 * time.Second
 
 // awakeClock tells the time in which the control was at work: one that was stopped for a while must not say that others
-// were silent meanwhile. The zero awake begins with its first tick.
+// were silent meanwhile. The zero awakeClock begins with its first tick.
 type awakeClock struct {
 	last   time.Time // the latest tick
 	paused time.Duration

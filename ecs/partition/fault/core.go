@@ -18,12 +18,12 @@ type Core struct {
 	builderLoss config.Loss // of builder units
 	spawnsNodes bool        // the control starts the processes of nodes by itself
 
-	running        bool // a run goes on, which bears losses
+	running        bool // a run goes on, which tolerates losses
 	ignoring       bool // nodes are being ended on purpose
 	acceptsReports bool // to what nodes say of themselves: before they are loaded they may still speak of an earlier run
 	clock          awakeClock
-	fatal          []Observation // that nobody bears, each once
-	losses         []Observation // that the policy bears, each once
+	fatal          []Observation // that are not tolerated, each once
+	losses         []Observation // that the policy tolerates, each once
 	readmitted     []Observation // losses of nodes that are back
 	everDegraded   bool          // a unit was lost or excluded in the run
 }
@@ -67,7 +67,7 @@ const (
 	DeclareMissing // see it as missing: it neither leaves nor moves
 )
 
-// New makes a Core; own says that the control starts processes of nodes that have ended by itself.
+// New makes a Core; spawnsNodes says that the control starts processes of nodes that have ended by itself.
 func New(spawnsNodes bool) *Core { return &Core{nodes: map[string]*node{}, spawnsNodes: spawnsNodes} }
 
 func (c *Core) node(name string) *node {
@@ -133,7 +133,7 @@ func (c *Core) SetView(view []Unit, scheduler string, readout, builder config.Lo
 	}
 }
 
-// BeginRun has losses borne from now on: every unit is on its way into the run.
+// BeginRun has losses tolerated from now on: every unit is on its way into the run.
 func (c *Core) BeginRun() {
 	c.running = true
 	for _, n := range c.nodes {
@@ -201,7 +201,7 @@ func (c *Core) judge(n *node, x Observation) Action {
 	return NoAction
 }
 
-// noteFatal notes what nobody bears.
+// noteFatal notes what is not tolerated.
 func (c *Core) noteFatal(n *node, x Observation) Action {
 	if (x.Kind.processEnded() || x.Kind == Missing) && n.goneReason == "" {
 		n.goneReason = x.What
@@ -225,7 +225,7 @@ func (c *Core) hasGivenUp(name string) bool {
 	})
 }
 
-// appendNew appends a sight that is not there yet. Nodes report what they say of themselves again and again.
+// appendNew appends an observation that is not there yet. Nodes report what they say of themselves again and again.
 func appendNew(observations []Observation, x Observation) []Observation {
 	if slices.ContainsFunc(observations, func(y Observation) bool {
 		return y.Kind == x.Kind && y.Component == x.Component && y.ReportedBy == x.ReportedBy && y.What == x.What

@@ -8,7 +8,7 @@ import (
 
 // departure is how far a node is that was told to end in a run.
 //
-//	it asks ─► the run goes on without it ─► its final report ─► left
+//	it asks ─► the run goes on without it ─► its final report ─► withdrawn
 //	        │                             └► nothing of it moves any more ─► lost
 //	        └► the run needs it, or ends anyway ─► the run ends in good order
 type departure uint8
@@ -35,7 +35,7 @@ type DepartureReport struct {
 }
 
 // UpdateDeparture looks after a node that may have been told to end, while a run goes on or ends: it says what is to be
-// done about it now. Where it is Exclude, and that fails, Stay has it asked for again.
+// done about it now. Where it is ExcludeUnit, and that fails, RetryExclude has it asked for again.
 func (c *Core) UpdateDeparture(name string, report DepartureReport, ending bool, now time.Time) Action {
 	n := c.node(name)
 	if n.stage == notDeparting && report.Requested {
@@ -72,7 +72,7 @@ func (c *Core) mayDepart(name string) bool {
 	return name != c.scheduler && c.MayExclude(name) == nil && !n.readout && !n.decision
 }
 
-// RetryExclude undoes Exclude, but that the builder unit is out.
+// RetryExclude undoes ExcludeUnit, but that the builder unit is out.
 func (c *Core) RetryExclude(name string) { c.node(name).stage = departureRequested }
 
 // Leavers are the nodes that were told to end in this run, in the order of the view.

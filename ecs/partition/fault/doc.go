@@ -2,7 +2,7 @@
 // what to do about it.
 //
 // It stands for LHCb-EB §III.A and §IV.B: components are steered together, and a unit that is lost is done
-// without where that is borne; and for the invariant of Ringlet's architecture that a fault is told once, with its
+// without where that is tolerated; and for the invariant of Ringlet's architecture that a fault is told once, with its
 // cause.
 //
 // # Core and shell

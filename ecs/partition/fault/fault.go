@@ -14,11 +14,11 @@ type Fault struct {
 	Advice    string   `json:"advice,omitempty"`   // what to do, a sentence
 	Followed  []string `json:"followed,omitempty"` // nodes that gave up for it, and are sound
 
-	Trouble string    `json:"-"` // what kind of trouble the part has, a word of package node; empty: no kind is known
+	Trouble string    `json:"-"` // what kind of trouble the subsystem has, a word of package node; empty: no kind is known
 	At      time.Time `json:"-"` // it was seen; zero where nobody noted it
 }
 
-// SeenByControl is a fault of a part of a component, as the control has seen it.
+// SeenByControl is a fault of a subsystem of a component, as the control has seen it.
 func SeenByControl(component, subsystem, what string) Fault {
 	return Fault{
 		Component: component,
@@ -85,8 +85,8 @@ type Observation struct {
 	Closed     bool   // the component has ended the link on purpose: it has given up itself
 }
 
-// closerThan says whether a sight is closer to the cause. Of two nodes that say so themselves, the one is not whose
-// links are down: that followed from something.
+// closerThan says whether an observation is closer to the cause. Of two nodes that say so themselves, the one is not
+// whose links are down: that followed from something.
 func (x *Observation) closerThan(y *Observation) bool {
 	if x.Kind == y.Kind {
 		return y.Subsystem == subsystemLinks && x.Subsystem != subsystemLinks
@@ -94,7 +94,7 @@ func (x *Observation) closerThan(y *Observation) bool {
 	return x.Kind < y.Kind
 }
 
-// Parts that only a control sees fail, and those that nodes name, too, and that a cause depends on.
+// Subsystems that only a control sees fail, and those that nodes name, too, and that a cause depends on.
 const (
 	SubsystemProcess     = "process"
 	SubsystemNodeService = "node_service"

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// How long closer witnesses are waited for after the first sight, by what is known so far: nodes tell of their state at
-// once, a parent sees its child's end within milliseconds, a busy machine takes its time.
+// How long closer witnesses are waited for after the first observation, by what is known so far: nodes tell of their
+// state at once, a parent sees its child's end within milliseconds, a busy machine takes its time.
 const (
 	witnessTimeout     = 300 * time.Millisecond
 	peerWitnessTimeout = 5 * time.Second // a node blames another, which may be as sound: its own word is worth waiting for
@@ -77,7 +77,7 @@ func (c *Core) lossesIn(losses []Observation) (all []Fault) {
 	return all
 }
 
-// FirstLoss is the first loss that the policy bore, of a node that is back perhaps; nil if there was none.
+// FirstLoss is the first loss that the policy tolerated, of a node that is back perhaps; nil if there was none.
 func (c *Core) FirstLoss() *Fault {
 	ever := append(slices.Clone(c.readmitted), c.losses...)
 	for _, f := range c.lossesIn(ever) {
@@ -89,7 +89,7 @@ func (c *Core) FirstLoss() *Fault {
 	return nil
 }
 
-// describe is a sight as a fault: with where the component runs and what to do.
+// describe is an observation as a fault: with where the component runs and what to do.
 func (c *Core) describe(x Observation) Fault {
 	f := x.Fault
 	if x.Kind.processEnded() || x.Kind == Missing {
@@ -99,7 +99,7 @@ func (c *Core) describe(x Observation) Fault {
 	return f
 }
 
-// CauseAmong is the cause among sights of their own, beside what was seen otherwise; nil if there are none.
+// CauseAmong is the cause among observations of their own, beside what was seen otherwise; nil if there are none.
 func (c *Core) CauseAmong(observations []Observation, now time.Time) *Fault {
 	alone := *c
 	alone.fatal = nil

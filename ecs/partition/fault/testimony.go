@@ -9,7 +9,8 @@ import (
 // runs out within 5 s, as the other end has.
 const stallAftermath = 10 * time.Second
 
-// admit is the one place where testimony is let in: it says what a sight counts for, and whether it counts at all.
+// admit is the one place where testimony is let in: it says what an observation counts for, and whether it counts at
+// all.
 //
 //	who speaks of another                         counts
 //	lost to the run, leaves it, or has left it    for nothing: its links ended for that

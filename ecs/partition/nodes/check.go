@@ -58,7 +58,7 @@ func (c *Crew) CheckOutput(ctx context.Context, run uint32) (last uint32, short 
 	return last, short, err
 }
 
-// usesHost tells whether the units of a seat use more of their host than its network and memory.
+// usesHost tells whether the units of an entry use more of their host than its network and memory.
 func usesHost(c *config.Config, entry *nodev1.Member) bool {
 	return entry.GetBuilder() && c.WritesFiles() || entry.GetReadout() && c.Live() ||
 		entry.GetName() == c.DecisionNode && c.DecisionOutput != ""

@@ -19,7 +19,7 @@ import (
 )
 
 // Connect connects to the node services of these members, which are in the order of ranks, speaks with each and begins
-// to watch it. Where some do not answer before ctx ends, or refuse, Unmet tells which.
+// to watch it. Where some do not answer before ctx ends, or refuse, UnreachableNodes tells which.
 func (c *Crew) Connect(ctx context.Context, members []cluster.Member) error {
 	for rank, role := range c.cfg.Roles() {
 		m := members[rank]
@@ -44,7 +44,7 @@ func (c *Crew) Connect(ctx context.Context, members []cluster.Member) error {
 	return nil
 }
 
-// UnreachableNodes are the nodes that Meet or Rejoin did not come to speak with, and why, for each.
+// UnreachableNodes are the nodes that Connect or Rejoin did not come to speak with, and why, for each.
 func UnreachableNodes(err error) map[string]string {
 	unreachable := map[string]string{}
 	var several interface{ Unwrap() []error }
@@ -60,7 +60,7 @@ func UnreachableNodes(err error) map[string]string {
 	return unreachable
 }
 
-// dial connects to the service of a node and makes it the next of the crew.
+// dial connects to the service of a node and makes it the next of the Crew.
 func (c *Crew) dial(m *nodev1.Member) error {
 	n, err := c.newMember(m)
 	if err != nil {

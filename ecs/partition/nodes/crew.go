@@ -24,7 +24,7 @@ import (
 	"ringlet/tagnet"
 )
 
-// Options of a crew.
+// Options of a Crew.
 type Options struct {
 	Identity   *certs.Identity
 	Host       string // address to bind where the scheduler lives here, and to tell the nodes
@@ -41,7 +41,7 @@ type Options struct {
 	MinTimeout time.Duration
 	// AddressOf tells at which address the node service of a node is now; empty: nobody knows. Nil: where it was.
 	AddressOf func(node string) string
-	// OnLost is told of a loss that the policy bears: the run goes on. Nil: nobody wants to know.
+	// OnLost is told of a loss that the policy tolerates: the run goes on. Nil: nobody wants to know.
 	OnLost func(fault.Fault)
 	// SpawnsNodes says that the control starts processes of nodes that have ended by itself.
 	SpawnsNodes bool
@@ -69,7 +69,7 @@ type Crew struct {
 	linked atomic.Bool                 // the nodes have the links of that view
 }
 
-// NewCrew makes a crew without nodes for a configuration, which is complete.
+// NewCrew makes a Crew without nodes for a configuration, which is complete.
 func NewCrew(opts Options, cfg config.Config) *Crew {
 	if opts.Log == nil {
 		opts.Log = slog.Default()
@@ -85,7 +85,7 @@ func NewCrew(opts Options, cfg config.Config) *Crew {
 	}
 }
 
-// Configuration is what the crew was made for.
+// Configuration is what the Crew was made for.
 func (c *Crew) Configuration() config.Config { return c.cfg }
 
 // Names are those of the nodes, in the order of ranks.
@@ -160,7 +160,7 @@ func (c *Crew) ObserveProcessEnd(node, how string) {
 	c.faults.observe(x)
 }
 
-// Faulted is closed when something has broken that the policy does not bear.
+// Faulted is closed when something has broken that the policy does not tolerate.
 func (c *Crew) Faulted() <-chan struct{} { return c.faults.faultedNow() }
 
 // AwaitCause waits a moment for the closest witness and returns what broke, or nil.
@@ -213,7 +213,7 @@ func (c *Crew) Linked() bool {
 }
 
 // linkDown says whether a node at rest tells that it has lost a link. The next run would end at once, or, where it
-// bears the loss, begin without the unit behind the link.
+// tolerates the loss, begin without the unit behind the link.
 func linkDown(rep *nodev1.Report) bool {
 	st := rep.GetStatus()
 	return st.GetState() == fsm.Ready.String() &&
@@ -257,8 +257,8 @@ func (c *Crew) unavailable(n *member) bool {
 	})
 }
 
-// hasNewAddress says that the cluster has a node at another address than the crew: it is a process that was started
-// anew, and knows nothing of the crew.
+// hasNewAddress says that the cluster has a node at another address than the Crew has: it is a process that was started
+// anew, and knows nothing of the Crew.
 func (c *Crew) hasNewAddress(n *member) bool {
 	if c.opts.AddressOf == nil {
 		return false
@@ -285,7 +285,7 @@ func (c *Crew) commandAll(ctx context.Context, req *nodev1.CommandRequest) error
 	})
 }
 
-// isDead says whether the process of a node is known to have ended, whether the run bears that or not.
+// isDead says whether the process of a node is known to have ended, whether the run tolerates that or not.
 func (c *Crew) isDead(node string) bool {
 	return queryCore(c.faults, func(core *fault.Core) bool { return core.ProcessEnded(node) })
 }
@@ -314,7 +314,7 @@ func requestEach[T any](nodes []*member, request func(*member) T) []T {
 // errOtherFailed ends the wait for nodes that cannot get ready any more, because another one has failed.
 var errOtherFailed = errors.New("another node did not carry it out")
 
-// commandTogether is all for the way up, where nodes wait for each other's links. When one did not carry out its
+// commandTogether is commandAll for the way up, where nodes wait for each other's links. When one did not carry out its
 // command, or something else struck, the others have fault.SessionWitnessTimeout to name a closer cause, and are then
 // waited for no longer: that they did not get ready is no fault of theirs.
 func (c *Crew) commandTogether(ctx context.Context, req *nodev1.CommandRequest) error {

@@ -75,7 +75,7 @@ func TestDecisionAccounts(t *testing.T) {
 }
 
 // TestDecisionsOfTheDead: what a decision unit told last is marked as that where its process has ended, though no
-// policy bore the loss and the run was given up.
+// policy tolerated the loss and the run was given up.
 func TestDecisionsOfTheDead(t *testing.T) {
 	crew := &Crew{faults: newFaults(false), nodes: []*member{{name: "n1"}}}
 	r := &Run{Crew: crew}

@@ -87,7 +87,7 @@ func departRun(t *testing.T) (*Run, *fakeScheduler, func(name string, change fun
 func requestDeparture(*nodev1.Report) {}
 
 // What looks like faults of a node that leaves in good order are none; the next one that leaves ends the run, which
-// bears no more.
+// tolerates no more.
 func TestDepart(t *testing.T) {
 	r, f, sendReport := departRun(t)
 	now := time.Now()

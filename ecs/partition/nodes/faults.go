@@ -15,12 +15,13 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// faults is the shell of the core that judges what breaks: it takes sights from any goroutine, and wakes who waits.
+// faults is the shell of the core that judges what breaks: it takes observations from any goroutine, and wakes who
+// waits.
 type faults struct {
 	mu        sync.Mutex // guards what follows
 	core      *fault.Core
-	faulted   chan struct{}     // closed with the first fault that nobody bears
-	isFaulted bool              // struck is
+	faulted   chan struct{}     // closed with the first fault that is not tolerated
+	isFaulted bool              // faulted is
 	onLoss    func(fault.Fault) // takes a unit out that the policy does without; nil outside of a run
 
 	run atomic.Uint32 // the run that the nodes were given last
@@ -68,7 +69,7 @@ func (f *faults) awakeTime(now time.Time) time.Time {
 	return queryCore(f, func(c *fault.Core) time.Time { return c.AwakeTime(now) })
 }
 
-// begin has losses borne from now on.
+// begin has losses tolerated from now on.
 func (f *faults) begin(lose func(fault.Fault)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -76,7 +77,7 @@ func (f *faults) begin(lose func(fault.Fault)) {
 	f.core.BeginRun()
 }
 
-// clear forgets what broke and listens again; anew does so only where the end of a run has silenced it.
+// clear forgets what broke and listens again; clearIfIgnoring does so only where the end of a run has silenced it.
 func (f *faults) clear()           { f.clearWith((*fault.Core).Clear) }
 func (f *faults) clearIfIgnoring() { f.clearWith((*fault.Core).ClearIfIgnoring) }
 

@@ -165,7 +165,7 @@ func accountsFinal(st tagnet.Stats) bool {
 }
 
 // collectTimeout bounds how long a node may take to give its final report, which it has at hand; finalTimeout, how long
-// it is asked for it: as long as a run bears that a node is silent.
+// it is asked for it: as long as a run tolerates that a node is silent.
 const (
 	collectTimeout = 2 * time.Second
 	finalTimeout   = silenceTimeout

@@ -185,8 +185,8 @@ func (d dying) Stats() (st tagnet.Stats, err error) {
 }
 
 // The node with the scheduler is killed when the run has been drained and others still complete their output. What the
-// scheduler told when it was drained are its books. Where it could not tell them, the files count: they may have MEPs
-// that were not even issued when it told something for the last time.
+// scheduler told when it was drained are its accounts. Where it could not tell them, the files count: they may have
+// MEPs that were not even issued when it told something for the last time.
 func TestBooksAreLostWhileNodesStop(t *testing.T) {
 	for name, c := range map[string]struct {
 		state      tagnet.State
@@ -210,7 +210,7 @@ func TestBooksAreLostWhileNodesStop(t *testing.T) {
 					out.EventsTriggered, out.EventsBuilt, out.EventsAbandoned, out.OutputEvents)
 			}
 			if out.EndUnknown != c.endUnknown || out.FromFiles != c.endUnknown || c.endUnknown == (len(out.Accounts) > 6) {
-				t.Errorf("untold %v, from files %v, %d accounts; not checked: %q",
+				t.Errorf("end unknown %v, from files %v, %d accounts; not checked: %q",
 					out.EndUnknown, out.FromFiles, len(out.Accounts), out.NotChecked)
 			}
 			if c.endUnknown != (out.Cause != nil && out.Cause.Component == "n9") {

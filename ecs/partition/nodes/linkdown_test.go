@@ -35,8 +35,8 @@ func TestLinkDown(t *testing.T) {
 	}
 }
 
-// A node that was started anew is not one of the crew any more: nobody waits for it, and no run begins without it but
-// where its loss was borne.
+// A node that was started anew is not one of the Crew any more: nobody waits for it, and no run begins without it but
+// where its loss was tolerated.
 func TestStartedAnewBeforeARunBegins(t *testing.T) {
 	for name, c := range map[string]struct {
 		at         string // where the cluster has it now
@@ -57,7 +57,7 @@ func TestStartedAnewBeforeARunBegins(t *testing.T) {
 		var x *fault.Error
 		if crew.AllPresent() != c.allPresent || (err == nil) != c.allPresent || err != nil &&
 			(!errors.As(err, &x) || x.Component != "n0") {
-			t.Errorf("%s: whole %v, %v", name, crew.AllPresent(), err)
+			t.Errorf("%s: all present %v, %v", name, crew.AllPresent(), err)
 		}
 	}
 }

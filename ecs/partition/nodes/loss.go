@@ -55,7 +55,7 @@ func (r *Run) Exclude(node string) (reissued int, err error) {
 	return reissued, err
 }
 
-// Include gives it MEPs again, and waits until the scheduler has it back: readout units first settle the exclusion,
+// Include gives it MEPs again, and waits until the scheduler has it back: readout units first confirm the exclusion,
 // then the unit frees its slots. Where that takes too long it stays out.
 func (r *Run) Include(ctx context.Context, node string) error {
 	if err := queryCore(r.faults, func(c *fault.Core) error { return c.MayInclude(node) }); err != nil {

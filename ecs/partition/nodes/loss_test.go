@@ -14,8 +14,8 @@ import (
 	"ringlet/tagnet"
 )
 
-// fakeScheduler takes a builder unit in as the real one does: not while readout units have not settled, and then when
-// the unit has attached.
+// fakeScheduler takes a builder unit in as the real one does: not while readout units have not confirmed the exclusion,
+// and then when the unit has attached.
 type fakeScheduler struct {
 	tagnet.Scheduler // nil: what is not below is not called
 
@@ -23,7 +23,7 @@ type fakeScheduler struct {
 	unit       string
 	excluded   bool
 	wanted     bool
-	reconciled time.Time // when the readout units have settled
+	reconciled time.Time // when the readout units have confirmed the exclusion
 	attached   time.Time // when the unit attaches if it may
 	drained    chan struct{}
 	fails      error
@@ -79,9 +79,9 @@ func TestInclude(t *testing.T) {
 		says                               string // in the error; empty: it is in
 	}{
 		"at once": {},
-		"when settled": {reconciledAfter: 320 * time.Millisecond, attached: 600 * time.Millisecond,
+		"when confirmed": {reconciledAfter: 320 * time.Millisecond, attached: 600 * time.Millisecond,
 			takes: 600 * time.Millisecond},
-		"never settled":    {reconciledAfter: never, takes: includeTimeout, says: "r1 may still be writing"},
+		"never confirmed":  {reconciledAfter: never, takes: includeTimeout, says: "r1 may still be writing"},
 		"never comes back": {attached: never, takes: includeTimeout, says: "has not come back"},
 		"the run ends":     {reconciledAfter: never, drained: time.Second, takes: time.Second, says: "the run is over"},
 		"lost meanwhile": {reconciledAfter: 500 * time.Millisecond, lost: true, takes: 500 * time.Millisecond,

@@ -23,7 +23,7 @@ type member struct {
 	name       string
 	conn       *swapConn
 	client     nodev1.NodeClient
-	firstEntry *nodev1.Member // as it was when the node was met; see seat
+	firstEntry *nodev1.Member // as it was when the node was connected; see entry
 	term       *nodev1.Term   // of this control
 	faults     *faults        // hears what the node tells; nil: nobody does
 

@@ -15,7 +15,7 @@ import (
 	"ringlet/node/config"
 )
 
-// Prepare makes paths absolute, since nodes may run elsewhere, and settles what the data decide: streams and slots. An
+// Prepare makes paths absolute, since nodes may run elsewhere, and fills in what the data decide: streams and slots. An
 // input must be in one of the places; nil means anywhere. It is read whole, until ctx ends.
 func Prepare(ctx context.Context, c *config.Config, inputs *safeopen.AllowedPaths) error {
 	if err := prepareOutput(c); err != nil {
@@ -109,7 +109,7 @@ func prepareInput(ctx context.Context, c *config.Config, inputs *safeopen.Allowe
 // with slots.
 const maxUnsetSlot = 256 << 20
 
-// fitSlots settles the size of the slots for MEPs of up to need bytes.
+// fitSlots sets the size of the slots for MEPs of up to need bytes.
 func fitSlots(c *config.Config, need int) error {
 	if c.SlotSize == 0 && need > maxUnsetSlot {
 		return fmt.Errorf("with packing %d the largest MEP of %s needs %d bytes: lower packing to %d or less, or set "+

@@ -57,7 +57,7 @@ func (r *Run) Reconnect(ctx context.Context, at cluster.Member) error {
 	return r.reconnect(ctx, n, at)
 }
 
-// Readmit takes a node into the run again that was met again. It returns which part of the run its readout unit was
+// Readmit takes a node into the run again that was reconnected. It returns which part of the run its readout unit was
 // gone for; nil where it has none.
 func (r *Run) Readmit(ctx context.Context, node string) (g *tagnetv1.Gone, err error) {
 	if err := r.MayReadmit(node); err != nil {

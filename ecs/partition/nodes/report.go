@@ -93,7 +93,7 @@ type Report struct {
 	Unreported      []string `json:"unreported,omitempty"`       // nodes that were lost before their final report
 
 	Degraded         bool                    `json:"degraded"`                // a unit was lost or excluded meanwhile
-	FirstLoss        *fault.Fault            `json:"first_loss,omitempty"`    // of those that the policy bore
+	FirstLoss        *fault.Fault            `json:"first_loss,omitempty"`    // of those that the policy tolerated
 	InactiveBuilders []string                `json:"without,omitempty"`       // nodes whose builder unit took no MEPs in the end
 	Leavers          []string                `json:"leavers,omitempty"`       // nodes that were told to end
 	Lacking          []recording.UnitOutages `json:"lacking,omitempty"`       // readout units that were gone, and what is missing for that
@@ -107,7 +107,7 @@ type Report struct {
 	EndCause         string                  `json:"end_cause"`
 	Cause            *fault.Fault            `json:"cause,omitempty"`
 	BadInput         string                  `json:"bad_input,omitempty"`
-	BrokenSource     string                  `json:"broken_source,omitempty"` // why a live source could not go on, which the run bore
+	BrokenSource     string                  `json:"broken_source,omitempty"` // why a live source could not go on; it was tolerated
 	RecordsSkipped   uint64                  `json:"records_skipped"`
 	Filter           *Filter                 `json:"filter,omitempty"`  // what it said of the events, where there is one
 	Backlog          *Backlog                `json:"backlog,omitempty"` // for a second filter, where there is one

@@ -27,12 +27,12 @@ import (
 	"ringlet/tagnet"
 )
 
-// Run is one run of a crew. One goroutine conducts it; Stats and Progress may be called by any.
+// Run is one run of a Crew. One goroutine conducts it; Stats and Progress may be called by any.
 type Run struct {
 	*Crew
 
 	// immutable
-	log *slog.Logger  // of the crew, with the number of this run
+	log *slog.Logger  // of the Crew, with the number of this run
 	cfg config.Config // likewise
 
 	// set when it begins
@@ -77,7 +77,7 @@ const (
 	EndControlLost = "control_lost"
 )
 
-// NewRun makes the run of that number, which Begin begins: the crew has been configured.
+// NewRun makes the run of that number, which Begin begins: the Crew has been configured.
 func (c *Crew) NewRun(number uint32) *Run {
 	r := &Run{
 		Crew:     c,
@@ -137,8 +137,8 @@ func (r *Run) Begin(ctx context.Context) error {
 	return nil
 }
 
-// goneBeforeStart is the fault that a node was gone before it was told of the run, which does not bear that: nothing
-// would be built.
+// goneBeforeStart is the fault that a node was gone before it was told of the run, which does not tolerate that:
+// nothing would be built.
 func (r *Run) goneBeforeStart() error {
 	for _, n := range r.nodes {
 		if r.unavailable(n) && !r.isOut(n) {
@@ -251,7 +251,7 @@ func (r *Run) Close() {
 	}
 }
 
-// Configuration of the run: that of the crew, with its number.
+// Configuration of the run: that of the Crew, with its number.
 func (r *Run) Configuration() config.Config { return r.cfg }
 
 // Number of the run.
@@ -356,7 +356,7 @@ func (r *Run) CheckStall(now time.Time) {
 	}
 }
 
-// stallCause names what a run that drains waits for. giving are readout units with live sources that have not ended.
+// stallCause names what a run that drains waits for. unended are readout units with live sources that have not ended.
 func stallCause(reg *tagnet.Registers, unended []string) fault.Fault {
 	f := fault.Fault{Evidence: "seen by the scheduler"}
 	if reg.GetInFlight() == 0 && reg.GetTags().GetNow() == 0 && len(unended) > 0 {

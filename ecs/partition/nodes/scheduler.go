@@ -81,8 +81,8 @@ func (r *Run) scope() tagnet.Scope {
 	}
 }
 
-// Rejoin connects to the nodes of a view that an earlier control has made, and speaks with each; Unmet tells who does
-// not answer. Adopt or Attend begins to watch them. That control knew whether they were linked.
+// Rejoin connects to the nodes of a view that an earlier control has made, and speaks with each; UnreachableNodes tells
+// who does not answer. Adopt or EnsureWatched begins to watch them. That control knew whether they were linked.
 func (c *Crew) Rejoin(ctx context.Context, view *nodev1.View, linked bool) error {
 	c.view.Store(view)
 	c.linked.Store(linked)

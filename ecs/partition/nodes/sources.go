@@ -113,7 +113,7 @@ func (r *Run) silentSources() (names []string) {
 
 // inputFailure tells whether live sources have let the run down: it has ended for that, or all of them have, and
 // nothing more could come. What was cut before is built, so nothing is given up. broken is why one cannot go on that
-// the run bore.
+// the run tolerated.
 func (r *Run) inputFailure() (down *fault.Error, broken string) {
 	var first *fault.Fault
 	var gone uint64

@@ -9,7 +9,8 @@ import (
 )
 
 // noteUnreported notes the nodes that were lost after they had stopped and before they told what they had counted in
-// the end: what they told before is out of date. Where the policies do not bear that it is the cause of the verdict.
+// the end: what they told before is out of date. Where the policies do not tolerate that it is the cause of the
+// verdict.
 func (r *Run) noteUnreported(out *Report) {
 	if r.gaveUp || r.endUnknown || r.startedAt.IsZero() {
 		return
@@ -37,7 +38,7 @@ func (r *Run) isOut(n *member) bool {
 	return r.isLost(n.name) || queryCore(r.faults, func(c *fault.Core) bool { return c.Withdrawal(n.name) != "" })
 }
 
-// toleratesUnreported says whether the policies bear the loss of these nodes, beside those that were lost before.
+// toleratesUnreported says whether the policies tolerate the loss of these nodes, beside those that were lost before.
 func (r *Run) toleratesUnreported(names []string) bool {
 	readout, builder := r.cfg.OnLossInRun()
 	readouts, builders := 0, 0

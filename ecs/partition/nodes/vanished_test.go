@@ -95,7 +95,7 @@ func TestFinalReports(t *testing.T) {
 	}
 }
 
-// What a node without its final report counted is not held against the books, and that is said, once.
+// What a node without its final report counted is not held against the accounts, and that is said, once.
 func TestAccountsWithoutAFinalReport(t *testing.T) {
 	r, reg, sums := balanced()
 	for _, name := range []string{"n0", "n1"} {

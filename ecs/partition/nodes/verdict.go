@@ -10,7 +10,7 @@ import (
 // ExitStatus is how the program ends.
 type ExitStatus int
 
-// Verdicts, which are exit codes.
+// Exit statuses, which are exit codes.
 const (
 	ExitGood     ExitStatus = 0 // every event is whole, or lacks what a setting allowed
 	ExitFailed   ExitStatus = 1 // a fault, a loss that no setting allowed, or accounts that do not balance

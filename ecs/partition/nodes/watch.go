@@ -25,12 +25,12 @@ import (
 // reportInterval is how often nodes report and the live line moves.
 const reportInterval = 500 * time.Millisecond
 
-// awakeInterval is how often the control notes that it is at work itself, see fault.Core.Awake.
+// awakeInterval is how often the control notes that it is at work itself, see fault.Core.AwakeTime.
 const awakeInterval = 200 * time.Millisecond
 
-// How the control bears that it is cut off from a node. What builds does not need it, so a cut must not end a run of
-// its own: where the node is lost to others, too, their links find out in 5 s, before this does. A connection that has
-// lost its other end finds out by the keepalive, whose time gRPC lets be no shorter.
+// How the control tolerates that it is cut off from a node. What builds does not need it, so a cut must not end a run
+// of its own: where the node is lost to others, too, their links find out in 5 s, before this does. A connection that
+// has lost its other end finds out by the keepalive, whose time gRPC lets be no shorter.
 const (
 	silenceTimeout    = 10 * time.Second
 	rewatchInterval   = 100 * time.Millisecond

@@ -167,8 +167,8 @@ func TestCutHeals(t *testing.T) {
 	}
 }
 
-// A node is gone when its process has ended, however long a cut is borne, or is another one, or when the cut does not
-// heal.
+// A node is gone when its process has ended, however long a cut is tolerated, or is another one, or when the cut does
+// not heal.
 func TestGone(t *testing.T) {
 	for name, c := range map[string]struct {
 		timeout time.Duration
