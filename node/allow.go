@@ -77,8 +77,8 @@ func (a *Allowed) permits(kind, path string) bool {
 	})
 }
 
-// Check says why a node with a seat may not have what a configuration uses of its host: a sentence that names the host
-// and the flag that would allow it. The configuration is complete.
+// Check says why a node with a place in a run may not have what a configuration uses of its host: a sentence that names
+// the host and the flag that would allow it. The configuration is complete.
 func (a *Allowed) Check(cfg *config.Config, member *nodev1.Member) error {
 	if a == nil {
 		return nil

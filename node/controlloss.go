@@ -128,13 +128,13 @@ func (n *process) excludeWithoutControl() {
 		return // units have gone because it is over
 	}
 	for _, name := range lostReadouts(reg.GetRus(), s) {
-		n.log.Warn("a readout unit is lost, and the run bears it: what it has is missing", "readout", name)
+		n.log.Warn("a readout unit is lost, and the run tolerates it: what it has is missing", "readout", name)
 		if err := server.ExcludeRU(name); err != nil {
 			n.log.Error("a lost readout unit is waited for", "readout", name, "err", err)
 		}
 	}
 	for _, name := range lostBuilders(reg.GetBus(), s.cfg) {
-		n.log.Warn("a builder unit is lost, and the run bears it: its MEPs go to others", "builder", name)
+		n.log.Warn("a builder unit is lost, and the run tolerates it: its MEPs go to others", "builder", name)
 		if _, err := server.ExcludeBU(name); err != nil {
 			n.log.Error("a lost builder unit stays in the schedule", "builder", name, "err", err)
 		}
@@ -142,7 +142,7 @@ func (n *process) excludeWithoutControl() {
 }
 
 // lostReadouts are the readout units that were lost while nobody was there to exclude them. Where the policy does not
-// bear it there are none.
+// tolerate it there are none.
 func lostReadouts(rus []*tagnetv1.RURegister, s *session) []string {
 	var names []string
 	remaining := 0
@@ -164,7 +164,7 @@ func lostReadouts(rus []*tagnetv1.RURegister, s *session) []string {
 }
 
 // lostBuilders are the builder units that were lost while nobody was there to exclude them. Where the policy does not
-// bear it there are none.
+// tolerate it there are none.
 func lostBuilders(bus []*tagnet.BURegister, cfg config.Config) []string {
 	var names []string
 	remaining := 0

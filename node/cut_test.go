@@ -158,7 +158,7 @@ func checkCut(p *pair, resumed uint64, line *cutter, c config.Config) {
 		p.t.Errorf("%d events built and %d written", built, written)
 	}
 	// Each of the two nodes has a readout unit and a builder unit, and each was cut three times. On a busy machine a cut
-	// may strike a conversation that has not come back from the one before.
+	// may strike a session that has not come back from the one before.
 	if resumed < 4 {
 		p.t.Errorf("%d conversations resumed, %d connections cut", resumed, line.cuts)
 	}

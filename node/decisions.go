@@ -21,17 +21,17 @@ import (
 
 // What follows is a node's part in decisions (docs/design/054-decisions.md):
 //
-//	readout unit ── tokens came ──▶ herald ── Triggered ──▶ ┐
-//	builder unit ── outcomes ─────▶ sender ══ results ════▶ decision unit ──▶ outlets, in order
-//	                                   ◀── Open, Credit ─── ┤
-//	readout unit ◀─ rejected events ─ hearing ◀─ Decided ── ┘
+//	readout unit ── tokens came ────▶ trigger reporter ── Triggered ──▶ ┐
+//	builder unit ── outcomes ───────▶ sender ══ results ══════════════▶ decision unit ──▶ outlets, in order
+//	                                         ◀── Open, Credit ───────── ┤
+//	readout unit ◀─ rejected events ─ decision receiver ◀── Decided ─── ┘
 //
 // The decision unit is on one node of the view. Nobody waits for it.
 
 // decisionRole is that part. The zero value, with rank None, has none.
 type decisionRole struct {
 	rank    int            // of the node with the decision unit, or config.None; immutable
-	segment *shmem.Segment // of its lanes; nil elsewhere. Immutable after newSession
+	segment *shmem.Segment // of its result rings; nil elsewhere. Immutable after newSession
 
 	stats decision.OutletStats
 
@@ -224,7 +224,7 @@ func (s *session) receiveDecisionSignal(rank int, b []byte) error {
 	return s.dispatchDecision(m)
 }
 
-// dispatchDecision tells the sender, the herald and who hears decisions what the decision unit says.
+// dispatchDecision tells the sender, the trigger reporter and the decision receiver what the decision unit says.
 func (s *session) dispatchDecision(m decision.Message) error {
 	if h := s.decisions.receiver.Load(); h != nil && m.Kind == decision.KindOpen {
 		h.connect(m.Epoch)
@@ -244,7 +244,7 @@ func (s *session) sendDecisionMessage(m decision.Message) {
 	_ = s.endpoint.Signal(s.decisions.rank, m.Append(b))
 }
 
-// writeResults writes results into the lane of this node's builder unit.
+// writeResults writes results into the result ring of this node's builder unit.
 func (s *session) writeResults(w decision.Write) error {
 	return s.endpoint.Write(s.decisions.rank, link.Write{
 		Ref:    w.Ref,
@@ -269,10 +269,10 @@ func (s *session) reportFiltered(m sink.Meta, i, n int, v filter.Verdict, took t
 	}
 }
 
-// reportOutcomes tells the decision unit what became of MEPs. Of what a filter judged, whole or by its region, decided
-// has told. Without one each event is accepted, or could not be judged, since it lacks fragments; so could those not be
-// that were let go. Events are numbered by their MEP, and those that a short MEP does not have are void. Of what is
-// incomplete nothing is told: it times out.
+// reportOutcomes tells the decision unit what became of MEPs. Of what a filter judged, whole or by its region,
+// reportFiltered has told. Without one each event is accepted, or could not be judged, since it lacks fragments; so
+// could those not be that were let go. Events are numbered by their MEP, and those that a short MEP does not have are
+// void. Of what is incomplete nothing is told: it times out.
 func (s *session) reportOutcomes(results []builderunit.Result) {
 	sender := s.decisions.sender.Load()
 	if sender == nil {
@@ -370,7 +370,7 @@ func canceledContext() context.Context {
 	return ctx
 }
 
-// closeDecisionUnit takes the lanes of the decision unit back. The units have ended.
+// closeDecisionUnit takes the result rings of the decision unit back. The units have ended.
 func (s *session) closeDecisionUnit() {
 	if unit := s.decisions.unit.Swap(nil); unit != nil {
 		if err := unit.Close(); err != nil {

@@ -84,7 +84,7 @@ func (f *feedback) attach(ctx context.Context, dial func(context.Context) (*tagn
 // stream that has just broken is resumed by then, or never.
 const flushTimeout = tagnet.DefaultResume + time.Second
 
-// Close waits until the scheduler has every outcome that it was told, or has ended the conversation, and ends it. The
+// Close waits until the scheduler has every outcome that it was told, or has ended the session, and ends it. The
 // error says what the scheduler does not have: it takes that for not built.
 func (f *feedback) Close() error {
 	f.cancel()
@@ -159,7 +159,7 @@ func (f *feedback) report(results []builderunit.Result) error {
 	return err
 }
 
-// viewOver tells from the end of a conversation that nobody waits for outcomes any more: the unit is excluded, or the
+// viewOver tells from the end of a session that nobody waits for outcomes any more: the unit is excluded, or the
 // view was given up.
 func viewOver(err error) bool {
 	return refusedFor(err, tagnet.RefusedExcluded) || refusedFor(err, tagnet.RefusedReset) || errors.Is(err, io.EOF)
@@ -171,13 +171,13 @@ func refusedFor(err error, why tagnet.Refusal) bool {
 	return errors.As(err, &remote) && remote.Refusal == why
 }
 
-// excludedMidSession tells that the scheduler has ended a conversation since the unit is excluded, and not refused to
+// excludedMidSession tells that the scheduler has ended a session since the unit is excluded, and not refused to
 // begin one.
 func excludedMidSession(err error) bool {
 	return refusedFor(err, tagnet.RefusedExcluded) && status.Code(errors.Unwrap(err)) == codes.Aborted
 }
 
-// awaitEnd waits for the end of a conversation, and tells when the run ends; false says that ctx has ended.
+// awaitEnd waits for the end of a session, and tells when the run ends; false says that ctx has ended.
 func (f *feedback) awaitEnd(ctx context.Context, client *tagnet.BUClient) bool {
 	for draining := client.Draining(); ; {
 		select {

@@ -9,7 +9,7 @@ import (
 // lease decides what a node does of itself when the control falls silent in a run whose scheduler lives on a node. It
 // is a core without clock: step is told the time and what is to be seen.
 //
-//	silent for bears ─► drain (on the node that has the scheduler) ─► drained, or nothing moves ─► stop
+//	silent for maxSilence ─► drain (on the node that has the scheduler) ─► drained, or nothing moves ─► stop
 //
 // A control that speaks again before the stop has the run back, draining or not.
 type lease struct {

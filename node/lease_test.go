@@ -61,7 +61,7 @@ func TestLease(t *testing.T) {
 	var l lease
 	if l.step(t0.Add(minSilence/2), leaseObservation{running: true, lastContact: t0}) != leaseNone ||
 		l.step(t0.Add(minSilence), leaseObservation{running: true, lastContact: t0}) != leaseDrain {
-		t.Errorf("where no silence is borne, the least is not %v", minSilence)
+		t.Errorf("where no silence is tolerated, the least is not %v", minSilence)
 	}
 }
 
@@ -88,7 +88,7 @@ func TestLeaseAlwaysEnds(t *testing.T) {
 			})
 			silent := now.Sub(lastContact)
 			if act != leaseNone && silent < bound {
-				t.Fatalf("act %d after a silence of %v, where %v is borne", act, silent, bound)
+				t.Fatalf("act %d after a silence of %v, where %v is tolerated", act, silent, bound)
 			}
 			if act == leaseStop && !drained && now.Sub(l.lostSince) < leaseGrace {
 				t.Fatalf("stopped %v after the loss, and not drained", now.Sub(l.lostSince))

@@ -153,8 +153,8 @@ func (n *process) awaitLeave(ctx context.Context) {
 const drainExcludedTimeout = 8 * time.Second
 
 // finishExcluded makes the output whole where this node's builder unit has been excluded from a run that goes on:
-// what it had built counts. Links close last. A readout unit that does not settle the exclusion may still write, and
-// bears that the node is gone, as it has to, but not that it refuses: there the links go first.
+// what it had built counts. Links close last. A readout unit that does not confirm the exclusion may still write, and
+// tolerates that the node is gone, as it has to, but not that it refuses: there the links go first.
 func (n *process) finishExcluded(ctx context.Context) {
 	s, _ := n.current()
 	if s == nil {

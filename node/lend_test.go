@@ -14,7 +14,7 @@ import (
 )
 
 // TestLentOverRuns has a reader hold MEPs of one run while the next two go on in the same session: what it holds stays
-// as it was given, and every run ends with its books in balance.
+// as it was given, and every run ends with its accounts in balance.
 func TestLentOverRuns(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)

@@ -10,9 +10,9 @@ import (
 	"ringlet/tagnet"
 )
 
-// expendable says whether a run bears that the link to a rank is down: it holds one unit and nothing else, and so many
-// of that role are left as the policy wants. How many are lost in all is for the control to judge, which sees every
-// node.
+// expendable says whether a run tolerates that the link to a rank is down: it holds one unit and nothing else, and so
+// many of that role are left as the policy wants. How many are lost in all is for the control to judge, which sees
+// every node.
 func (s *session) expendable(rank int) bool {
 	m := s.view.GetMembers()[rank]
 	readout, builder := s.cfg.OnLossInRun()
@@ -36,7 +36,7 @@ func (s *session) expendableBuilders() []bool {
 	return out
 }
 
-// toleratesReadoutLoss says whether a run bears that the link to any other readout unit is down.
+// toleratesReadoutLoss says whether a run tolerates that the link to any other readout unit is down.
 func (s *session) toleratesReadoutLoss() bool { return slices.ContainsFunc(s.ruRanks, s.expendable) }
 
 // onLinkDown takes the end of a link. That to a node without which the run goes on is noted: the readout unit gives up
@@ -90,13 +90,13 @@ func (s *session) dropLink(role tagnet.Role, unit int) {
 
 var errUnitLost = errors.New("its unit is lost to the scheduler")
 
-// absenceHandler takes, for the builder unit, which readout units have gone and which are back, as a conversation with
+// absenceHandler takes, for the builder unit, which readout units have gone and which are back, as a session with
 // the scheduler tells it from the beginning on.
 func (s *session) absenceHandler() func([]tagnet.Absence) {
 	seen := 0
 	return func(all []tagnet.Absence) {
 		s.mu.Lock()
-		applied := min(max(0, s.absencesSeen-seen), len(all)) // by an earlier conversation
+		applied := min(max(0, s.absencesSeen-seen), len(all)) // by an earlier session
 		seen += len(all)
 		s.absencesSeen = max(s.absencesSeen, seen)
 		s.mu.Unlock()

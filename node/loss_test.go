@@ -16,7 +16,7 @@ import (
 	"ringlet/testkit/patiently"
 )
 
-// lossConfig is a run of 3 readout and 3 builder units without end, which bears the loss of builder units.
+// lossConfig is a run of 3 readout and 3 builder units without end, which tolerates the loss of builder units.
 func lossConfig(t *testing.T, change func(*config.Config)) config.Config {
 	t.Helper()
 	c := config.Default()
@@ -57,7 +57,7 @@ var disciplines = map[string]func(*config.Config){
 	},
 }
 
-// withoutPreGranted makes slots too small for windows that stand, so that each MEP is given its own.
+// withoutPreGranted makes slots too small for pre-granted windows, so that each MEP is given its own.
 func withoutPreGranted(c *config.Config) {
 	complete := *c
 	if err := complete.Complete(); err != nil {

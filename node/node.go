@@ -373,7 +373,7 @@ func (n *process) giveUp() {
 	}
 }
 
-// fail reports that a part of the node broke. It matters while the node runs or is on its way there. The fault of
+// fail reports that a subsystem of the node broke. It matters while the node runs or is on its way there. The fault of
 // another is not this node's error: it is parked. A link that breaks at rest is told as a degradation, so that the
 // control has the links made anew before the next run; one that a peer has closed on purpose is told by that peer.
 func (n *process) fail(subsystem string, err error) {

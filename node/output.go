@@ -35,7 +35,7 @@ func bufferName(cfg config.Config, bu int) string {
 	return "ringlet-" + name + "-" + strconv.Itoa(bu)
 }
 
-// lenders are the outputs whose readers get MEPs where they lie. Where windows stand for all MEPs a slot stays where
+// lenders are the outputs whose readers get MEPs where they lie. Where windows are pre-granted a slot stays where
 // the readout units know it, so those are copied; and of outputs that all get a MEP one alone can have it lent. What a
 // filter judges is copied for it.
 func (s *session) lenders() (which []bool, n int) {
@@ -70,7 +70,7 @@ func (s *session) makeSlots(suffix string) error {
 }
 
 // renewSlots makes the slots anew where readers of the last run's output may still look at MEPs in them: these keep the
-// memory, the name goes. The caller holds changing.
+// memory, the name goes. The caller holds lifecycleMu.
 func (s *session) renewSlots() error {
 	if n := s.spareBlocks(); n == 0 || s.slots.Spare() == n {
 		return nil

@@ -16,8 +16,8 @@ import (
 	"ringlet/tagnet"
 )
 
-// Bounds of a gRPC service between members. A connection belongs to one unit, or to the control, and bears a few
-// conversations.
+// Bounds of a gRPC service between members. A connection belongs to one unit, or to the control, and carries a
+// few streams.
 const (
 	maxStreams       = 128
 	maxMessage       = 4 << 20 // a command with a view of 4096 members has half of it

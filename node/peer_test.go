@@ -41,7 +41,7 @@ func (w *watching) Report(context.Context, *nodev1.ReportRequest) (*nodev1.Repor
 	return &nodev1.Report{}, nil
 }
 
-// TestNodeServiceHasBounds: on the conversations of a connection, on a message, on what stands before it, on the time
+// TestNodeServiceHasBounds: on the streams of a connection, on a message, on what stands before it, on the time
 // of a handshake.
 func TestNodeServiceHasBounds(t *testing.T) {
 	t.Parallel()

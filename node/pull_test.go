@@ -14,7 +14,7 @@ import (
 	"ringlet/testkit/transcript"
 )
 
-// TestPullTranscripts plays the conversations in testdata with a farm.
+// TestPullTranscripts plays the transcripts in testdata with a farm.
 func TestPullTranscripts(t *testing.T) {
 	transcript.Play(t, func(t *testing.T) transcript.Answer {
 		p := &pullPlayer{t: t}

@@ -46,7 +46,7 @@ type farmRU struct {
 	readoutunit.Order
 	tokens    []tagnet.Tokens // that are on their way
 	requested []uint64        // MEPs, in the order in which they were asked for
-	writes    []uint64        // numbers of places whose writes landed and have no outcome
+	writes    []uint64        // numbers of places whose writes are in place and have no outcome
 
 	retained
 }
@@ -55,7 +55,7 @@ type farmBU struct {
 	asm        *builderunit.Assembler
 	order      []int               // readout units, in the order in which they are to be asked
 	roiUnits   int                 // how many of them before a decision
-	open       int                 // parts asked for that have not landed
+	open       int                 // parts asked for that are not in place
 	progressed []slotProgress      // for the finisher
 	judged     []int               // slots with regions that somebody is to decide on
 	held       []tagnet.Feedback   // not told yet
@@ -294,7 +294,7 @@ func (f *farm) complete(ru int) {
 	u.freeReleased()
 }
 
-// finish lets a builder unit's finisher take the MEP that landed first.
+// finish lets a builder unit's finisher take the MEP that was complete first.
 func (f *farm) finish(bu int) {
 	b := f.bus[bu]
 	l := b.progressed[0]

@@ -13,8 +13,8 @@ import (
 // What follows is how a readout unit comes back in a run that goes on. Its process is another one, which dials all
 // nodes of the view; each lets it in when it has done with the process before:
 //
-//	the scheduler says that the unit is gone ─► the builder unit has revoked its windows ─► vacate
-//	the link is over, the new process dials ─► returns ─► clearLost: the report names it among those lost no more
+//	the scheduler says that the unit is gone ─► the builder unit has revoked its windows ─► allowReadmission
+//	the link is over, the new process dials ─► readmissionCheck ─► clearLost: the report has it lost no more
 //	when no report names it the control has it start ─► the scheduler says that it is back
 
 // allowReadmission notes that another process may take the place of a readout unit that is gone.
@@ -24,7 +24,7 @@ func (s *session) allowReadmission(rank int) {
 	s.vacatedRanks[rank] = true
 }
 
-// readmissionCheck says whether another process may take a rank; nil where a run bears the loss of none.
+// readmissionCheck says whether another process may take a rank; nil where a run tolerates the loss of none.
 func (s *session) readmissionCheck() func(rank int) bool {
 	if d := s.decisions.rank; !s.toleratesReadoutLoss() && (d == config.None || !s.hasDecisionUnitOnly(d)) {
 		return nil

@@ -42,7 +42,7 @@ type session struct {
 	buRanks  []int
 	ruByRank map[int]int
 	table    *shmem.Table
-	layout   *placing.Layout // of every slot, where windows stand for all MEPs; else nil
+	layout   *placing.Layout // of every slot, where windows are pre-granted; else nil
 	endpoint *transport.Endpoint
 	segments string // how the names of its segments begin
 
@@ -60,8 +60,8 @@ type session struct {
 	// memory and the output away. Either may take long, so reports and the links' receivers never wait for it.
 	lifecycleMu sync.Mutex
 
-	slots       *shmem.Slots // nil without a builder unit; guarded by changing after newSession
-	slotsRemade int          // how often the slots were made anew; guarded by changing
+	slots       *shmem.Slots // nil without a builder unit; guarded by lifecycleMu after newSession
+	slotsRemade int          // how often the slots were made anew; guarded by lifecycleMu
 
 	mu             sync.Mutex // guards what follows
 	schedulerConns []schedulerConn
@@ -387,7 +387,7 @@ func (s *session) signalOutputClosed() {
 	}
 }
 
-// closeOutput closes an output that is not finished, with all that is in it. The caller holds changing.
+// closeOutput closes an output that is not finished, with all that is in it. The caller holds lifecycleMu.
 func (s *session) closeOutput() {
 	s.mu.Lock()
 	out, over := s.sink, s.sink == nil || s.finished

@@ -28,10 +28,10 @@ func TestStoppedConsumer(t *testing.T) {
 		change          func(*config.Config)
 		went            func(from, now *tagnet.Registers) bool
 	}{
-		"skip and hold":              {"skip", config.OverloadHold, withoutPreGranted, othersBuild},
-		"skip and hold, standing":    {"skip", config.OverloadHold, nil, othersBuild},
-		"wait and discard":           {"wait", config.OverloadDiscard, withoutPreGranted, discards},
-		"wait and discard, standing": {"wait", config.OverloadDiscard, nil, discards},
+		"skip and hold":                 {"skip", config.OverloadHold, withoutPreGranted, othersBuild},
+		"skip and hold, pre-granted":    {"skip", config.OverloadHold, nil, othersBuild},
+		"wait and discard":              {"wait", config.OverloadDiscard, withoutPreGranted, discards},
+		"wait and discard, pre-granted": {"wait", config.OverloadDiscard, nil, discards},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -13,7 +13,7 @@ import (
 	"ringlet/transport"
 )
 
-// Stable words for parts. An error whose type tells of none goes by where it came up.
+// Stable words for subsystems. An error whose type tells of none goes by where it came up.
 const (
 	SubsystemTransport = "transport"
 	subsystemBarrier   = "barrier"
@@ -28,7 +28,7 @@ const (
 	SubsystemConfig    = "configuration"
 )
 
-// subsystemOf is the stable word for the part that an error is of: by its type, or else where it came up.
+// subsystemOf is the stable word for the subsystem that an error is of: by its type, or else where it came up.
 func subsystemOf(where string, err error) string {
 	var named *subsystemError
 	var link *transport.LinkError
@@ -63,7 +63,7 @@ func subsystemOf(where string, err error) string {
 	return strings.ReplaceAll(where, " ", "_")
 }
 
-// subsystemError is an error of a part that its type does not tell.
+// subsystemError is an error of a subsystem that its type does not tell.
 type subsystemError struct {
 	subsystem string
 	err       error

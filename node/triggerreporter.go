@@ -21,8 +21,8 @@ type triggerReporter struct {
 	reported  uint64
 }
 
-// triggerReportInterval bounds what heralds cost: 10,000 messages/s from each readout unit, each of 1 µs or so. A
-// time-out is later by so much at most.
+// triggerReportInterval bounds what trigger reporters cost: 10,000 messages/s from each readout unit, each of 1 µs or
+// so. A time-out is later by so much at most.
 const triggerReportInterval = 100 * time.Microsecond
 
 func startTriggerReporter(report func(epoch uint8, below uint64)) *triggerReporter {

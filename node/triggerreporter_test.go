@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A herald tells each decision unit how far events are triggered: at once, not more often than it may, and what was
-// known before the decision unit was there, too.
+// A trigger reporter tells each decision unit how far events are triggered: at once, not more often than it may, and
+// what was known before the decision unit was there, too.
 func TestTriggerReporter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

@@ -267,7 +267,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestProtocolsOutliveRenewal: what is spoken at a door is the same whatever certificate it has.
+// TestProtocolsOutliveRenewal: what is spoken at a listener is the same whatever certificate it has.
 func TestProtocolsOutliveRenewal(t *testing.T) {
 	dir := saved(t, mustCA(t), time.Hour, "n0", "n1")
 	c := WithProtocols(mustLoad(t, dir, "n0").Server(), "x")

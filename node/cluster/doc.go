@@ -18,7 +18,7 @@
 // What travels is sealed with AES-256-GCM under the gossip key. Whoever holds the key is believed: the key keeps
 // strangers out, the certificates of package certs say who is who. Metadata is untrusted input all the same: what does
 // not decode, or speaks another protocol version, is refused and counted (Counters), and never panics. Of names that
-// are taken and keys that do not fit the log hears once a minute, with how often it came untold.
+// are taken and keys that do not fit the log hears once a minute, with how often it came unreported.
 //
 // It does not promise that two nodes see the same members at the same time, nor that a failed node has failed: a node
 // that was too busy to answer is reported failed and joins again.

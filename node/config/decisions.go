@@ -63,8 +63,8 @@ func (c Config) DecisionOutlets() []decision.Address {
 
 // FreesRejected says whether readout units give up MEPs as soon as they hear that all their events were rejected: where
 // builder units fetch what they want, reject by a region before they fetch the rest, and nothing is built again
-// elsewhere, since the run bears the loss of no builder unit. With written, that goes for parts that were fetched, too:
-// no output gets what is rejected. It holds after Complete.
+// elsewhere, since the run tolerates the loss of no builder unit. With written, that goes for parts that were fetched,
+// too: no output gets what is rejected. It holds after Complete.
 func (c Config) FreesRejected() (frees, written bool) {
 	_, builders := c.OnLossInRun()
 	frees = c.DecisionNode != "" && c.Traffic().Pull && c.RoI != "" && !builders.Tolerates(c.BUs-1)

@@ -55,7 +55,7 @@ func TestDecisionNodeApart(t *testing.T) {
 }
 
 // What was rejected is given up early only where nobody fetches it again: builder units pull, by a region, and the run
-// bears the loss of none of them. What was fetched goes only where no output gets it.
+// tolerates the loss of none of them. What was fetched goes only where no output gets it.
 func TestFreesRejected(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change         func(*Config)

@@ -30,7 +30,7 @@ func TestLossPolicies(t *testing.T) {
 			continue
 		}
 		if tc.least == 0 || !l.Tolerates(tc.least) || l.Tolerates(tc.least-1) {
-			t.Errorf("%q: bears from %d on", tc.text, l.Min)
+			t.Errorf("%q: tolerates from %d on", tc.text, l.Min)
 		}
 	}
 }

@@ -43,7 +43,7 @@ const (
 // slotAlign is what the distance of two slots is a multiple of, in bytes.
 const slotAlign = 64
 
-// Layout lays the slots out for windows that stand. It holds after Complete, for generated data.
+// Layout lays the slots out for pre-granted windows. It holds after Complete, for generated data.
 func (c Config) Layout() (*placing.Layout, error) {
 	blocks, err := c.maxBlocks()
 	if err != nil {

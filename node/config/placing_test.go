@@ -2,7 +2,7 @@ package config
 
 import "testing"
 
-// TestPreGranted holds where windows stand for all MEPs, how many slots there are then, and how many cycles make a
+// TestPreGranted holds where windows are pre-granted, how many slots there are then, and how many cycles make a
 // round.
 func TestPreGranted(t *testing.T) {
 	small := func(c *Config) {

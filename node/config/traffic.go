@@ -65,7 +65,7 @@ func (c *Config) resolveTraffic(p *problems) {
 	c.checkSeats(p)
 }
 
-// parseSeat is the rank that an entry of Seats names, or Silent.
+// parseSeat is the rank that an entry of Seats names, or DummySeat.
 func parseSeat(s string) (rank int, ok bool) {
 	if s = strings.TrimSpace(s); s == "-" {
 		return DummySeat, true
@@ -102,8 +102,8 @@ func (c *Config) checkSeats(p *problems) {
 	}
 }
 
-// SeatRanks is the rank at each seat of the shift, or Silent. It is nil where no seats are given: units then sit in the
-// order of their indices. It holds after Complete.
+// SeatRanks is the rank at each seat of the shift, or DummySeat. It is nil where no seats are given: units then sit in
+// the order of their indices. It holds after Complete.
 func (c Config) SeatRanks() []int {
 	if c.Seats == "" {
 		return nil

@@ -23,7 +23,7 @@ const (
 	CauseTimeout
 	// CausePanic is an action function that panicked.
 	CausePanic
-	// CauseClosed is a conversation that its other end has closed on purpose: it has given up itself, and tells why.
+	// CauseClosed is a link that its other end has closed on purpose: it has given up itself, and tells why.
 	CauseClosed
 )
 
@@ -41,7 +41,7 @@ type Cause struct {
 	Subsystem string // of the component that failed, a stable word; empty: not told
 	Trouble   string // which kind of trouble that has, one of the words of this package; empty: no kind is known
 	What      string // what happened: "builder unit 2 is gone"
-	Evidence  string // how that is known: "no echo for 3s, 14 writes open"
+	Evidence  string // how that is known: "no ack for 3s, 14 writes open"
 	State     State  // the state in which it struck
 }
 

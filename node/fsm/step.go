@@ -36,8 +36,8 @@ const (
 	inputExclude
 )
 
-// input is something that happens to a component. Make it with give,
-// doneInput, failedInput, timeout, movedInput, broken, degraded, restored, included.
+// input is something that happens to a component. Make it with commandInput,
+// doneInput, failedInput, timeoutInput, movedInput, faultInput, degradeInput, restoreInput, includeInput.
 type input struct {
 	kind    inputKind
 	command Command
@@ -105,21 +105,21 @@ func (in input) String() string {
 	return "no input"
 }
 
-// actionKind is what an Action asks for.
+// actionKind is what an action asks for.
 type actionKind uint8
 
 const (
-	// actionDisarm the timer.
+	// actionDisarm: disarm the timer.
 	actionDisarm actionKind = 1 + iota
-	// actionAbandon what the component was doing in state From: give up the work under
+	// actionAbandon: abandon what the component was doing in state From, give up the work under
 	// way and put everything to rest at once. It is never answered.
 	actionAbandon
-	// actionDo the work of Command, having given up the work under way if there is one;
+	// actionDo: do the work of Command, having given up the work under way if there is one;
 	// answer with doneInput or failedInput of Seq.
 	actionDo
-	// actionArm the timer: after After, feed Timeout(Seq).
+	// actionArm: arm the timer; after After, feed timeoutInput(Seq).
 	actionArm
-	// actionPublish the new status.
+	// actionPublish: publish the new status.
 	actionPublish
 )
 

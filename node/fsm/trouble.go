@@ -1,6 +1,6 @@
 package fsm
 
-// Kinds of trouble that a part may have: stable words, by which a control chooses its advice.
+// Kinds of trouble that a subsystem may have: stable words, by which a control chooses its advice.
 const (
 	TroubleRecord       = "record"  // a record of the input is bad
 	TroubleChanged      = "changed" // the input is not the file any more that it was

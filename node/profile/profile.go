@@ -46,7 +46,7 @@ func check(kind string, length time.Duration) error {
 }
 
 // Write writes a profile of this process. One of a moment takes no time, whatever is asked; of the others 0 means
-// usual. ctx ends one early: what there is of it is written.
+// defaultLength. ctx ends one early: what there is of it is written.
 func Write(ctx context.Context, w io.Writer, kind string, length time.Duration) error {
 	if err := check(kind, length); err != nil {
 		return err

@@ -6,9 +6,9 @@
 // # What the caller must do, in order
 //
 //  1. Check the question, and New with the number of columns.
-//  2. Due at the times that Next names: it gives the row that the values of a sample belong into, or nil.
-//  3. Take once in a while, for what was read since.
-//  4. End when Enough says so.
+//  2. BeginSample at the times that NextDue names: it gives the row that the values of a sample belong into, or nil.
+//  3. Drain once in a while, for what was read since.
+//  4. End when Done says so.
 //
 // # What it does not promise
 //

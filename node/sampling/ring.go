@@ -66,7 +66,7 @@ func New(interval time.Duration, samples, columns int) *Ring {
 	}
 }
 
-// NextDue is when the next sample is due, in ns by the clock that Due is given; 0: at once.
+// NextDue is when the next sample is due, in ns by the clock that BeginSample is given; 0: at once.
 func (r *Ring) NextDue() int64 { return r.due }
 
 // BeginSample gives the row that a sample's values belong into, valid until the next call of a method; nil where none

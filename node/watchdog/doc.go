@@ -13,12 +13,12 @@
 //
 // # Core and shell
 //
-// core counts ticks, and says what to do. Dog is its shell.
+// core counts ticks, and says what to do. Watcher is its shell.
 //
 // # What the caller must do
 //
-// Whoever starts a process puts Child into its environment, and ends it in good order: with SIGTERM, by the kernel
-// (Pdeathsig). That process calls Start once; Look for everything that is to be looked after.
+// Whoever starts a process puts ChildEnv into its environment, and ends it in good order: with SIGTERM, by the kernel
+// (Pdeathsig). That process calls Start once; Watch for everything that is to be looked after.
 //
 // # What it does not promise
 //

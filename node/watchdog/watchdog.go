@@ -63,7 +63,7 @@ const parentVariable = "RINGLET_PARENT"
 // ChildEnv is what whoever starts a process puts into its environment, so that it knows when its parent is gone.
 func ChildEnv() string { return parentVariable + "=" + strconv.Itoa(os.Getpid()) }
 
-// orphaned says that the process which has started this one, and has put Child into its environment, is gone.
+// orphaned says that the process which has started this one, and has put ChildEnv into its environment, is gone.
 func orphaned() bool { return parent() != 0 && os.Getppid() != parent() }
 
 // Start begins to watch. There is no end: it watches while the process ends, too.
@@ -109,7 +109,7 @@ func (d *Watcher) Watch(name string, at func()) {
 	d.names, d.probes = append(d.names, name), append(d.probes, l)
 }
 
-// RequestEnd says that somebody wants the process to end at once. If it has not after Grace ticks, it is ended, and
+// RequestEnd says that somebody wants the process to end at once. If it has not after GraceTicks, it is ended, and
 // says what its goroutines were at.
 func (d *Watcher) RequestEnd() {
 	if d != nil {
