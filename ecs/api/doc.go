@@ -1,4 +1,4 @@
-// Package api is the door of the run control: the service RunControl of proto/ringlet/ecs/v1 over gRPC, the same over
+// Package api is the API of the run control: the service RunControl of proto/ringlet/ecs/v1 over gRPC, the same over
 // HTTP/JSON with its openAPI document, and streams as server-sent events.
 //
 // It stands for the control part of Ringlet's architecture: people and programs steer one partition through one

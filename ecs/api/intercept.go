@@ -84,7 +84,8 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	return asStatus(err)
 }
 
-// callerStream is a stream whose context says who asks. What is sent has a place in the room, and bounded time.
+// callerStream is a stream whose context says who asks. What is sent has a place in the stream limiter, and bounded
+// time.
 type callerStream struct {
 	grpc.ServerStream
 	ctx       context.Context

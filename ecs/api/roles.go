@@ -43,8 +43,8 @@ func roleName(r ecsv1.Role) string {
 	return strings.ToLower(strings.TrimPrefix(r.String(), "ROLE_"))
 }
 
-// roleOf is what a certificate's role may do here. The control is an admin, so that its own keys open its own door; a
-// node has no business with the run control.
+// roleOf is what a certificate's role may do here. The control is an admin, so that its own keys are good for its own
+// API; a node has no business with the run control.
 func roleOf(r certs.Role) ecsv1.Role {
 	switch r {
 	case certs.RoleViewer:

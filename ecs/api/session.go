@@ -37,7 +37,7 @@ func newSecret() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// sessions are the one-time token and what was opened with such tokens. Words are kept as hashes: looking one up then
+// sessions are the one-time token and what was opened with such tokens. Secrets are kept as hashes: looking one up then
 // takes no time that tells anything of it.
 type sessions struct {
 	// mu guards

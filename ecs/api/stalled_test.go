@@ -22,7 +22,7 @@ import (
 	"ringlet/testkit/patiently"
 )
 
-// bounds makes streams of a house few.
+// bounds makes streams of a fixture few.
 func bounds(streams int, timeout time.Duration) func(*api.Config, *api.Server) {
 	return func(_ *api.Config, s *api.Server) {
 		if s != nil {

@@ -43,8 +43,8 @@ func (s *Server) saveState() {
 
 const lostSessionsText = "the sessions and the owner of the control are lost: users sign in, and take control again"
 
-// loadState reads what keep wrote. What cannot be read is as if it was not there, and said: whoever had control takes
-// it again.
+// loadState reads what saveState wrote. What cannot be read is as if it was not there, and said: whoever had control
+// takes it again.
 func (s *Server) loadState() {
 	text, err := s.records.Recall(stateKey)
 	if err != nil || text == nil {
@@ -62,7 +62,7 @@ func (s *Server) loadState() {
 	s.sessions.restore(k.Sessions, s.now())
 }
 
-// export is the open sessions by the hash of their word.
+// export is the open sessions by the hash of their secret.
 func (s *sessions) export() map[string]time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()

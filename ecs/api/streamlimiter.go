@@ -45,7 +45,7 @@ type usage struct {
 // perUser is how many streams one user may have.
 func (r *streamLimiter) perUser() int { return max(r.maxStreams/userShare, 1) }
 
-// openStream begins a stream of a user, or says why it may not. The end is leave.
+// openStream begins a stream of a user, or says why it may not. The end is closeStream.
 func (r *streamLimiter) openStream(user string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,7 +102,7 @@ func (r *streamLimiter) add(user string, by usage) {
 	}
 }
 
-// waitSwap is swap that waits for room, so long at most.
+// waitSwap is trySwap, and waits for room, so long at most.
 func (r *streamLimiter) waitSwap(ctx context.Context, user string, old, size int64, most time.Duration) error {
 	over := time.NewTimer(most)
 	defer over.Stop()

@@ -10,8 +10,8 @@
 // Look at each snapshot of ecs/figures together with the tree of components, in the order they were taken, one
 // goroutine at a time. Look puts nothing anywhere: its alarms are for the snapshot, its changes for the events.
 //
-// An alarm is on when its condition has held for as long as its rule says, and off when it has not for Rest: a figure
-// that swings about its bound makes one alarm. docs/diagnosis.md lists all rules, printed from here.
+// An alarm is on when its condition has held for as long as its rule says, and off when it has not for clearDelay: a
+// figure that swings about its bound makes one alarm. docs/diagnosis.md lists all rules, printed from here.
 //
 // What it does not promise: a cause. A rule says what it sees; several of them on at a time are often one fault, and
 // the worst stands first.

@@ -151,13 +151,13 @@ func (v *view) rootCause() rootCause {
 	return s
 }
 
-// explains says that the story tells of a component already, or of the cause that it names.
+// explains says that the root cause tells of a component already, or of the cause that it names.
 func (s *rootCause) explains(c *ecsv1.Component) bool {
 	return s.involved[c.GetName()] || s.lost[c.GetName()] || s.lost[c.GetCause().GetComponent()] ||
 		s.involved[c.GetCause().GetComponent()]
 }
 
-// advice is what to do about a component by its story; empty if that says nothing.
+// advice is what to do about a component by its root cause; empty if that says nothing.
 func (v *view) advice(component string) string {
 	s := v.rootCause()
 	if c := s.cause; c.GetComponent() == component && c.GetAdvice() != "" {

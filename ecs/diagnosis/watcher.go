@@ -33,7 +33,7 @@ type Watcher struct {
 
 type conditionKey struct{ rule, component string }
 
-// condition of a condition.
+// condition is what is known of a condition.
 type condition struct {
 	alarm  *ecsv1.Alarm // as it is told, once on
 	first  time.Time    // it has held since
@@ -136,7 +136,7 @@ func newAlarm(v *view, r *Rule, f finding, since time.Time) *ecsv1.Alarm {
 	}
 }
 
-// clearStale forgets conditions that do not hold: at once those that were not told, after the rest those that were.
+// clearStale forgets conditions that do not hold: at once those that were not told, after the delay those that were.
 func (w *Watcher) clearStale(held map[conditionKey]bool, now time.Time, delay time.Duration) (changes []Change) {
 	for k, st := range w.conditions {
 		switch {

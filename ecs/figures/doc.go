@@ -7,8 +7,8 @@
 //
 // The package is pure: no I/O, no goroutine, no clock. What the caller must do: New once for a partition, Add as often
 // as somebody looks, with everything that is known at that moment and the time; Samples for what was before. One
-// goroutine at a time. Histogram, Holders, Sum and Quantiles read reports for whoever else does, as the final report of
-// a run.
+// goroutine at a time. Histogram, Holders, SumCounters and Quantiles read reports for whoever else does, as the final
+// report of a run.
 //
 // What it does not promise: that all figures of a snapshot are of one moment; each node tells when it does, and
 // report_age_ms says how long that was ago. That a clock offset is better than the fastest way of a report over the

@@ -14,7 +14,7 @@ const sampleInterval = 500 * time.Millisecond
 
 // history keeps the main figures of the last snapshots.
 type history struct {
-	samples []*ecsv1.Sample // sample n at n modulo Depth
+	samples []*ecsv1.Sample // sample n at n modulo HistoryDepth
 	next    int             // number of the sample to come
 	last    time.Time
 }
