@@ -74,7 +74,7 @@ func (c *ctlCmd) converse(ctx context.Context, s *ctl.Session) error {
 	case !isTerminal(os.Stdin):
 		return s.Script(ctx, os.Stdin)
 	}
-	// An interrupt ends the command under way, not the conversation.
+	// An interrupt ends the command under way, not the session.
 	interrupts := make(chan os.Signal, 1)
 	signal.Notify(interrupts, os.Interrupt)
 	defer signal.Stop(interrupts)

@@ -13,7 +13,7 @@ import (
 	"ringlet/testkit/patiently"
 )
 
-// TestCtlScripts plays testdata/ctl: conversations with a control over a made-up partition of two nodes, as the user
+// TestCtlScripts plays testdata/ctl: sessions with a control over a made-up partition of two nodes, as the user
 // alice, an operator, with keys for vera, a viewer, and ada, an admin, beside hers.
 func TestCtlScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{

@@ -83,7 +83,7 @@ func TestKilledBuilderUnit(t *testing.T) {
 	}
 }
 
-// A run goes on without a builder unit where that is borne: its MEPs are built by others, the accounts balance, and
+// A run goes on without a builder unit where that is tolerated: its MEPs are built by others, the accounts balance, and
 // what cannot be checked is said.
 func TestKilledBuilderUnitIsTolerated(t *testing.T) {
 	for name, shape := range cases.Select(t, map[string]struct {

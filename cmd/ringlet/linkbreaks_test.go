@@ -10,7 +10,7 @@ import (
 )
 
 // A link breaks between two runs, since the process of a node stood still for too long: the nodes tell it, and the
-// next start makes the links anew by itself, whether a run would bear the loss of the node or not.
+// next start makes the links anew by itself, whether a run would tolerate the loss of the node or not.
 func TestALinkBreaksBetweenRuns(t *testing.T) {
 	unlessShort(t)
 	for name, args := range cases.Select(t, map[string][]string{

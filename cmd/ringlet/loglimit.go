@@ -27,7 +27,7 @@ func newRateLimitedHandler(h slog.Handler) rateLimitedHandler {
 }
 
 // rateLimitedLog is the log of a node of ringlet run: all warnings, but each kind seldom; with verbose, everything.
-// rest tells what is untold.
+// rest logs what is unreported.
 func rateLimitedLog(w io.Writer, verbose bool) (log *slog.Logger, rest func()) {
 	if log = leveled(w, slog.LevelWarn, verbose); verbose {
 		return log, func() {}

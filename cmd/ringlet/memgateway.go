@@ -14,7 +14,7 @@ type memGatewayCmd struct {
 	Group   string       `default:"ringlet-mem" placeholder:"DIR" help:"Directory of the group, as the owner has it."`
 }
 
-// Run opens doors until a signal comes.
+// Run opens gateways until a signal comes.
 func (c *memGatewayCmd) Run(ctx context.Context, to streams) error {
 	warnOfGroup(to, c.Group)
 	return mem.OpenGateways(ctx, mem.Gateways{

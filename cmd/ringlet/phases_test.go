@@ -9,7 +9,7 @@ import (
 )
 
 // Every epoch has one holder, and every readout unit keeps its last phases, under each barrier, with windows for each
-// MEP and with standing ones.
+// MEP and with pre-granted ones.
 func TestReportListsThePhases(t *testing.T) {
 	const units = 3
 	for name, args := range cases.Select(t, map[string][]string{

@@ -13,8 +13,8 @@ import (
 	"ringlet/testkit/cases"
 )
 
-// A run goes on without a readout unit where that is borne: its events are built and marked, the accounts balance, and
-// report and manifest say what is missing.
+// A run goes on without a readout unit where that is tolerated: its events are built and marked, the accounts balance,
+// and report and manifest say what is missing.
 func TestKilledReadoutUnitIsTolerated(t *testing.T) {
 	for name, shape := range cases.Select(t, map[string]struct {
 		args   []string

@@ -30,7 +30,7 @@ const (
 
 // relay passes packets between a node that sends to it and another, and turns one bit of some over. Pipeline:
 //
-//	pass  (parallel, one for each direction)  read; damage, if it is time; write
+//	forward  (parallel, one for each direction)  read; damage, if it is time; write
 type relay struct {
 	front, back *net.UDPConn
 	node        netip.AddrPort

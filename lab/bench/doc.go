@@ -16,7 +16,7 @@
 // Accept and Dial do that with the certificates of node/certs.
 //
 // Descriptors writes what triggers ask for, in the modes of the transfer engine of L1-farm §7.2.2 (the engine itself is
-// the room engine).
+// package engine).
 //
 // Patterns, Integrity and Trace repeat what the founding documents did with their hardware, between nodes of this
 // process (the Identity of their configurations makes their identities): patterns of traffic with each word checked at

@@ -151,7 +151,7 @@ func whenDue(ctx context.Context, p *schedule.Pacer, over *atomic.Bool) (lost ti
 	return 0, false
 }
 
-// rotate makes a lane use so many windows, and its sender overwrite them without credit.
+// rotate makes a flow use so many windows, and its sender overwrite them without credit.
 func (l *flow) rotate(windows int) {
 	l.limit(windows)
 	l.slots = windows
@@ -166,7 +166,7 @@ type eventPoller struct {
 	took   *hdr.Histogram // from seeing the begin to having checked, ns
 }
 
-// yieldEvery is how many looks there are from one breath to the next: some 10 µs.
+// yieldEvery is how many looks there are from one yield to the next: some 10 µs.
 const yieldEvery = 1000
 
 // load reads a word of a buffer, which may be overwritten at any time.

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// interruptInterval leaves who is rung enough time to fall asleep again.
+	// interruptInterval leaves who is signalled enough time to fall asleep again.
 	interruptInterval = time.Millisecond
 	loadSize          = 4096 // bytes of a write of the traffic beside it
 )

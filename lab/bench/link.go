@@ -249,7 +249,7 @@ func (e *end) await(ctx context.Context, is func() bool) error {
 	}
 }
 
-// failureCause the link is over, or what went wrong on it.
+// failureCause is why the link is over, or what went wrong on it.
 func (e *end) failureCause() error {
 	if p := e.failure.Load(); p != nil {
 		return *p

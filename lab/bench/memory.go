@@ -128,7 +128,8 @@ func (c *MemoryConfig) measure(ctx context.Context, p *memoryPair, r *MemoryRepo
 	return err
 }
 
-// memoryAccess is a way to memory that is measured: transactions of 16 lanes and more, each of which has one under way.
+// memoryAccess is a way to memory that is measured: transactions of 16 workers and more, each of which has one under
+// way.
 type memoryAccess struct {
 	put, get func(ctx context.Context, worker int, at int64, b []byte) error
 	add      func(ctx context.Context) error // nil: there is none

@@ -33,7 +33,7 @@ type besideMemory struct {
 // memoryReferences in the order of a report.
 var memoryReferences = []besideMemory{
 	{"UDP", "a datagram there and one back; nothing is repeated, and nothing side by side", besideUDP},
-	{"TCP", "requests and answers, a connection for each lane", besideTCP},
+	{"TCP", "requests and answers, a connection for each worker", besideTCP},
 	{"MPI TCP", "OpenMPI's one-sided operations over TCP, two processes", oneSided(
 		[]string{"btl", "tcp,self", "osc", "^sm,ucx"})},
 	// As version 4 of OpenMPI names the memory, and as version 5 does.

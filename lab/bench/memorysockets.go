@@ -237,11 +237,11 @@ func (u *socketUser) roundTrip(kind requestKind, at int64, n int, bytes, answer 
 	return err
 }
 
-// socketMemory is memory behind sockets, one for each lane.
+// socketMemory is memory behind sockets, one for each worker.
 type socketMemory struct {
 	owner *socketOwner
 	users []*socketUser
-	word  [][]byte // answers, by lane
+	word  [][]byte // answers, by worker
 }
 
 // hangUp ends what waits for an answer.

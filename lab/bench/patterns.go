@@ -233,7 +233,7 @@ func (c *PatternsConfig) traffic(ctx context.Context, p *pattern, all []*station
 	return err
 }
 
-// pingPong writes, and waits for the write that comes back. The time in the lane's histogram is of the whole trip.
+// pingPong writes, and waits for the write that comes back. The time in the flow's histogram is of the whole trip.
 func pingPong(ctx context.Context, all []*station, writes uint64, over *atomic.Bool) error {
 	ping, pong := all[0].out[1], all[1].out[0]
 	ping.roundTrips, pong.roundTrips = newTimes(), newTimes() // the answers' own times are in those of the pings

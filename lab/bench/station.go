@@ -95,7 +95,7 @@ func newFlow(from, to, size, batch int, mem []byte) *flow {
 	}
 }
 
-// flowMemory is how much a lane needs.
+// flowMemory is how much a flow needs.
 func flowMemory(size, batch int) int { return size * batch * slotsOf(batch) }
 
 // station is one node.
@@ -108,7 +108,7 @@ type station struct {
 	polled   bool           // who looks at the memory is somebody else: nothing is checked, and no credit given
 }
 
-// grant gives the sender of a lane its windows.
+// grant gives the sender of a flow its windows.
 func (s *station) grant(l *flow, seg shmem.SegmentID, at int) error {
 	for w := range l.windowWrites {
 		r, err := s.table.Grant(shmem.Peer(l.from), seg, at+w*l.size, l.size, shmem.AccessNwrite)
@@ -211,7 +211,7 @@ func (s *station) Completed(peer int, cookie uint64, err error) {
 	s.wakeWaiter()
 }
 
-// times are what a report says of the lane: there and back where the receiver answers, else until the outcome.
+// times are what a report says of the flow: there and back where the receiver answers, else until the outcome.
 func (l *flow) times(into *hdr.Histogram) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -222,7 +222,7 @@ func (l *flow) times(into *hdr.Histogram) {
 	into.Merge(l.took)
 }
 
-// limit makes a lane use so many windows only.
+// limit makes a flow use so many windows only.
 func (l *flow) limit(windows int) {
 	l.windowWrites = l.windowWrites[:windows]
 	// Who waits for the last window of a round has credit for the round before: it is told of the end of each.

@@ -84,7 +84,7 @@ type stationsConfig struct {
 	identity func(name string) (*certs.Identity, error)
 	view     uint64
 	nodes    int
-	windows  int                                  // of a lane; 0: as many as may be under way
+	windows  int                                  // of a flow; 0: as many as may be under way
 	polled   bool                                 // who looks at the memory is not the handler
 	follow   func(rank int) func(transport.Stage) // who follows a write; nil: nobody
 	stamps   bool                                 // the kernel notes when packets are sent and received
@@ -94,7 +94,7 @@ type stationsConfig struct {
 	via func(addr string) (string, error)
 }
 
-// openStations makes nodes that are linked to each other, with a lane for each pair. What there is must be closed, also
+// openStations makes nodes that are linked to each other, with a flow for each pair. What there is must be closed, also
 // where it fails.
 func openStations(ctx context.Context, m stationsConfig, pairs map[int][]int, size, batch int) ([]*station, error) {
 	all := make([]*station, m.nodes)
@@ -190,7 +190,7 @@ func (m *stationsConfig) link(s *station, id *certs.Identity, rank int, members 
 	return c
 }
 
-// openFlows opens the memory of a station to all nodes, and makes in it a lane for each sender.
+// openFlows opens the memory of a station to all nodes, and makes in it a flow for each sender.
 func (m *stationsConfig) openFlows(s *station, table *shmem.Table, rank int, senders []int, size, batch int) error {
 	memory := s.segment.Bytes()
 	pages := (len(memory) + shmem.PageSize - 1) / shmem.PageSize

@@ -16,12 +16,12 @@ import (
 type Gateways struct {
 	Group   string // directory
 	Name    string
-	Clients int // how many doors, each for one client at a time
+	Clients int // how many gateways, each for one client at a time
 	Data    int // bytes of the data area of each
 }
 
-// OpenGateways enters a group as a guest for each door, and serves clients on this host until ctx is over. The doors
-// are NAME-0, NAME-1 and so on. What became of each client is printed to.
+// OpenGateways enters a group as a guest for each gateway, and serves clients on this host until ctx is over. The
+// gateways are NAME-0, NAME-1 and so on. What became of each client is printed to.
 func OpenGateways(ctx context.Context, d Gateways, to io.Writer) (err error) {
 	if d.Clients < 1 || d.Clients > guests {
 		return fmt.Errorf("%d clients: a group has room for 1 to %d", d.Clients, guests)

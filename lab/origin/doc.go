@@ -4,10 +4,10 @@
 //
 // # What the caller must do
 //
-// Hand Of to recording.Verify: it is called with the manifest of each run. The configuration of the run is in its
+// Hand Find to recording.Verify: it is called with the manifest of each run. The configuration of the run is in its
 // manifest; an input has to stand where it stood then.
 //
 // # What it does not promise
 //
-// Data of prepared blocks, and of a replay that was allowed to skip records, cannot be compared: Of says so.
+// Data of prepared blocks, and of a replay that was allowed to skip records, cannot be compared: Find says so.
 package origin

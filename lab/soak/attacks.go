@@ -39,7 +39,7 @@ func (a *attacks) write(line func(name, format string, args ...any)) {
 	line("memory", "at most, MiB: %s", strings.Join(a.memory, ", "))
 }
 
-// A lot is fragments of one source: which were found, and which were told to be safe.
+// sourceFragments are fragments of one source: which were found, and which were told to be safe.
 type sourceFragments struct {
 	found []bool
 	twice uint64

@@ -29,7 +29,8 @@ var chainShapes = []shape{
 	{nodes: 4, rus: 2, bus: 2, decision: "n3"},
 }
 
-// chainKinds strike whom the chain is to bear: builder units are expendable, and a decision unit comes back.
+// chainKinds strike units whose loss the chain is to tolerate: builder units are expendable, and a decision unit comes
+// back.
 var chainKinds = []kind{
 	killBuilder, killBuilder, stopBuilder, termBuilder, exclude, killDecision, killDecision, stopDecision, killFilter,
 	killFilter,

@@ -6,7 +6,7 @@
 //
 // The plan is pure: planRun makes settings and faults of a run from a seed and a number, Timeline puts them in order,
 // netRules says what the switch does with packets meanwhile. The rest is thin: hosts and processes, an operator who
-// gives commands over the API of the run control, a storm that makes the faults, and a judge who compares what the
+// gives commands over the API of the run control, an injector that makes the faults, and a judge who compares what the
 // records say with what is in the files.
 //
 // The caller needs the program, built; root, for hosts and disks of their own (package testbed), and the programs

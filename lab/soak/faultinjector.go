@@ -18,7 +18,7 @@ import (
 	"ringlet/lab/testbed"
 )
 
-// A storm makes faults in a cluster, and ends them.
+// A faultInjector makes faults in a cluster, and ends them.
 type faultInjector struct {
 	c         *cluster
 	netFaults []fault  // of the network, that last
@@ -100,7 +100,8 @@ func (s *faultInjector) killAll() error {
 	return errors.Join(errs...)
 }
 
-// commandNode gives a command by the way: it may take its time, and may be refused where the policy does not bear it.
+// commandNode gives a command by the way: it may take its time, and may be refused where the policy does not tolerate
+// it.
 func (s *faultInjector) commandNode(ctx context.Context, command, node string) {
 	s.commands.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, endBound)

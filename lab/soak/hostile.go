@@ -59,7 +59,7 @@ var arsenal = []attack{
 	{name: "links in a recording", do: links},
 }
 
-// hostile is the whole of it, as all is of a soak.
+// hostile is the whole of it, as runAll is of a soak.
 func (s *soak) hostile(ctx context.Context) error {
 	if err := s.ensureCluster(ctx); err != nil {
 		return err
@@ -174,7 +174,7 @@ func (h *hostiles) assault(ctx context.Context, f flags) {
 	workers.Wait()
 }
 
-// pause stops a builder unit's node, whose loss the policy bears, or the control: 1 to 4 s.
+// pause stops a builder unit's node, whose loss the policy tolerates, or the control: 1 to 4 s.
 func pause(ctx context.Context, h *hostiles, d *dice) (map[string]int, error) {
 	h.paused.Lock()
 	defer h.paused.Unlock()

@@ -34,8 +34,8 @@ func judgeRecord(run *ecsv1.Run) (problems []string) {
 	if err != nil {
 		add("its report cannot be read: %v", err)
 	}
-	// Of a run whose scheduler was killed its last ledger is all that is known: it is short of outcomes, and its
-	// accounts say so.
+	// Of a run whose scheduler was killed the scheduler's last accounts are all that is known: they are short of
+	// outcomes, and say so.
 	if sum := r.Built + r.Incomplete + r.Discarded + r.Rejected + r.Abandoned; sum != r.Triggered && balanced(run) {
 		add("%d events were triggered, and %d have an outcome", r.Triggered, sum)
 	}

@@ -64,7 +64,7 @@ func parse() (f flags) {
 		"judge and decide the events of a simulated detector, on loopback and without files, until a subscriber has seen so "+
 			"many decisions; builder units, filters and the decision unit are killed")
 	flag.BoolVar(&f.pauses, "pauses", false,
-		"on loopback, have one process of each run stand still for 1 to 30 s, which its policies bear: it may not end")
+		"on loopback, have one process of each run stand still for 1 to 30 s, which its policies tolerate: it may not end")
 	flag.BoolVar(&f.hostile, "hostile", false,
 		"one run on loopback, with front-ends, and strangers who do what they can against it; then its accounts")
 	flag.Var(decimal.Flag[uint64]{To: &f.memory}, "memory", "with -hostile: MiB that a process may have at most")

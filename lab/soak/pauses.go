@@ -10,8 +10,8 @@ import (
 )
 
 // The pauses are a plan of their own: in each run one process stands still for up to half a minute, one that holds one
-// unit only and not the scheduler, or the control. Every policy bears that. What it asks is that the run goes on, and
-// that nobody else is lost.
+// unit only and not the scheduler, or the control. Every policy tolerates that. What it asks is that the run goes on,
+// and that nobody else is lost.
 
 // pauseShapes have one unit on each node, and another readout unit beside that of the scheduler's node.
 var pauseShapes = []shape{
@@ -89,7 +89,7 @@ func judgePauses(r planned, t *trial) (problems []string) {
 		switch v := run.GetVerdict(); {
 		case v == ecsv1.Verdict_VERDICT_GOOD:
 		case v != ecsv1.Verdict_VERDICT_DEGRADED || paused == "":
-			add("run %d: %s, for a pause that it bears: %s", run.GetNumber(), verdict(run), why(run))
+			add("run %d: %s, for a pause that it tolerates: %s", run.GetNumber(), verdict(run), why(run))
 		}
 		reported, err := figuresOf(run)
 		if err != nil {

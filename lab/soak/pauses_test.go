@@ -12,7 +12,7 @@ import (
 )
 
 // TestPauses holds that a plan of pauses strikes once, for 1 to 30 s, and never the node of the scheduler or one with
-// two units; and that the program takes its settings, which bear that.
+// two units; and that the program takes its settings, which tolerate that.
 func TestPauses(t *testing.T) {
 	kinds := map[kind]int{}
 	drawn(env{Pauses: true}, func(seed uint64, r planned) {
@@ -59,7 +59,7 @@ func TestJudgePauses(t *testing.T) {
 		"another one":      {"stopped", lost("n1"), ecsv1.Verdict_VERDICT_DEGRADED, "n1 is lost, and n3 stood still"},
 		"it was ended":     {"fault", "{}", ecsv1.Verdict_VERDICT_ABORTED, "not as it was asked to"},
 		"nodes ended it":   {"control_lost", "{}", ecsv1.Verdict_VERDICT_GOOD, "not as it was asked to"},
-		"it is incomplete": {"stopped", "{}", ecsv1.Verdict_VERDICT_INCOMPLETE, "for a pause that it bears"},
+		"it is incomplete": {"stopped", "{}", ecsv1.Verdict_VERDICT_INCOMPLETE, "for a pause that it tolerates"},
 	} {
 		run := &ecsv1.Run{Number: 1, End: c.end, Verdict: c.verdict, ReportJson: c.report}
 		problems := strings.Join(judgePauses(pause, &trial{Runs: []*ecsv1.Run{run}}), "; ")

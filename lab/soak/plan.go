@@ -146,7 +146,7 @@ func (r planned) gentle() bool {
 	return !slices.ContainsFunc(r.Faults, func(f fault) bool { return !f.gentle() })
 }
 
-// gentle is a fault that the run must bear without any loss and without a trace in the verdict.
+// gentle is a fault that the run must tolerate without any loss and without a trace in the verdict.
 func (f fault) gentle() bool {
 	switch f.Kind {
 	case killControl, termControl, reorder:

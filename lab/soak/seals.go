@@ -24,7 +24,7 @@ type seal struct {
 	crc  uint32
 }
 
-// A ledger remembers closed files of outputs: nothing may change or remove them.
+// A sealLog remembers closed files of outputs: nothing may change or remove them.
 type sealLog struct {
 	seals map[string]seal // by path
 }

@@ -27,7 +27,7 @@ type tally struct {
 	Recoveries   int    // from Error, or whatever a run ended in, to Ready
 	Back         []time.Duration
 	Again        int           // tries of load or configure beyond the first
-	Refused      int           // exclude and include that the policy did not bear
+	Refused      int           // exclude and include that the policy did not tolerate
 	Order        decisionOrder // of the decisions of all runs
 	Attacks      *attacks      // nil: there were none
 	Failures     []failure

@@ -35,7 +35,7 @@ var Table = [Count]Stage{
 }
 
 // Tracer notes when the write under way has passed each stage. Stages of the sender count the first time, those of the
-// receiver the last time before its code is told: what else passes is of echoes and credit.
+// receiver the last time before its code is told: what else passes is of acks and credit.
 type Tracer struct {
 	start    time.Time
 	passedAt [Count]atomic.Int64 // ns since start; 0: not yet

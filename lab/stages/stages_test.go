@@ -14,11 +14,11 @@ func TestTracer(t *testing.T) {
 	near(transport.StageCut)
 	first := tr.Passed(transport.StageCut)
 	near(transport.StageCut)
-	near(transport.StageReceived) // an echo
+	near(transport.StageReceived) // an ack
 	far(transport.StageSealed)    // the answer
 	if tr.Passed(transport.StageCut) != first || first < began || tr.Passed(transport.StageReceived) != 0 ||
 		tr.Passed(transport.StageSealed) != 0 {
-		t.Error("what is of echoes and answers counts")
+		t.Error("what is of acks and answers counts")
 	}
 	far(transport.StageReceived)
 	far(transport.StageSeen)

@@ -367,7 +367,7 @@ func (s *session) reference(ctx context.Context, c *Cell) error {
 	return nil
 }
 
-// runNamed is turn of a reference that the file names.
+// runNamed runs a reference that the file names.
 func (s *session) runNamed(ctx context.Context, t Turn) (failed string, line any) {
 	ref := referenceLine{
 		Kind:    kindReference,

@@ -88,7 +88,7 @@ type network interface {
 // linkIndex gives the index of a link in the grid of its network.
 func linkIndex(columns, row, column, second int) int { return (row*columns+column)*2 + second }
 
-// linkPosition is the reverse of link.
+// linkPosition is the reverse of linkIndex.
 func linkPosition(columns, link int) (row, column, second int) {
 	return link / 2 / columns, link / 2 % columns, link % 2
 }
@@ -129,7 +129,7 @@ func (t *Topology) Route(links []int, from, to int) []int {
 // Kind is fat-tree or torus.
 func (t *Topology) Kind() string { return t.net.kind() }
 
-// A emptySystemError says that what would be left is no system.
+// An emptySystemError says that what would be left is no system.
 type emptySystemError struct{ Why string }
 
 func (e *emptySystemError) Error() string { return "topology: " + e.Why }
