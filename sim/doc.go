@@ -23,12 +23,12 @@
 //	type arrival Server
 //	type service Server
 //
-//	func (m *arrival) Handle(customer, _ int64) { … m.s.After(m.rng.Exp(mean), m, customer+1, 0) }
+//	func (m *arrival) Handle(customer, _ int64) { … m.s.ScheduleAfter(m.rng.Exp(mean), m, customer+1, 0) }
 //	func (m *service) Handle(customer, _ int64) { … }
 //
 //	s := sim.New(seed)
 //	m := &Server{s: s, rng: s.Stream("server")}
-//	s.At(0, (*arrival)(m), 1, 0)
+//	s.ScheduleAt(0, (*arrival)(m), 1, 0)
 //	end := s.Run(ctx, sim.Limits{Until: sim.Second})
 //
 // What a caller does, in order:
@@ -53,12 +53,12 @@
 //
 // A core with step functions is called from a handler; each action it returns becomes an event (a message: After the
 // time it flies) and each timer an event whose ID is cancelled with the timer. Where a core takes a time.Time, hand it
-// [Time.Wall]; where it takes durations, [Time.Duration] and [Of]. Its messages wait in a slice of the model, and the
-// event carries their index.
+// [Time.Wall]; where it takes durations, [Time.Duration] and [FromDuration]. Its messages wait in a slice of the model,
+// and the event carries their index.
 //
 // # What it does not promise
 //
 // It is sequential: one Sim on one core; run several seeds or points in several goroutines, each with a Sim of its own.
 // Random times go through float64: the same bytes hold on one architecture. A model that schedules into the past is
-// wrong, and At panics with both times.
+// wrong, and ScheduleAt panics with both times.
 package sim

@@ -14,7 +14,7 @@ import (
 // bufferedMost bounds what the open tables of a conversion hold in memory together.
 const bufferedMost = 64 << 20
 
-// job is one conversion. It is the Taker of its input.
+// job is one conversion. It is the Consumer of its input.
 type job struct {
 	o    Options
 	kind *output.Kind

@@ -50,7 +50,7 @@ type Result struct {
 	Resumed int64 `json:"-"` // bytes of input that an earlier conversion had done
 }
 
-// A OutputExistsError is an output that stands there already.
+// An OutputExistsError is an output that stands there already.
 type OutputExistsError struct{ Path, Why string }
 
 func (e *OutputExistsError) Error() string { return e.Path + " " + e.Why }

@@ -4,10 +4,10 @@
 //
 // # How to use it
 //
-// Open finds out what the inputs are. Each then gives all rows to a Taker, one unit (record, MEP, MFP) after another,
-// and says after each unit from which Position a later Each goes on. Memory holds one unit.
+// Open finds out what the inputs are. Each then gives all rows to a Consumer, one unit (record, MEP, MFP) after
+// another, and says after each unit from which Position a later Each goes on. Memory holds one unit.
 //
-// A unit that cannot be read is a *BadError with file, record and offset. The Taker decides: an error from Bad ends
+// A unit that cannot be read is a *BadError with file, record and offset. The Consumer decides: an error from Bad ends
 // it, otherwise the unit is left out. Only a container that holds something else than banks is not left out: it comes
 // as it is.
 //
@@ -18,7 +18,7 @@
 //
 // # Runs of one measurement
 //
-// With Once Each leaves out the fragments (source and event) that an input before has, and tells the Taker. It holds
+// With Once Each leaves out the fragments (source and event) that an input before has, and tells the Consumer. It holds
 // ranges of event numbers for that, spansMost of them; more are an error. A later Each reads once more what is before
 // its Position. Fragments are not compared: what has the same numbers is the same.
 //

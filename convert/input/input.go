@@ -177,8 +177,8 @@ func (in *Inputs) openFile(ctx context.Context, path string, st fs.FileInfo) err
 	return nil
 }
 
-// Each gives all rows from a position on to the Taker. The error is the Taker's, of ctx, or of the system. With Once it
-// reads what is before the position once more, to know what was there.
+// Each gives all rows from a position on to the Consumer. The error is the Consumer's, of ctx, or of the system. With
+// Once it reads what is before the position once more, to know what was there.
 func (in *Inputs) Each(ctx context.Context, from Position, to Consumer) error {
 	u := &unfolder{to: to, banks: in.opts.Banks}
 	if in.opts.Once {

@@ -11,9 +11,9 @@
 // # What is modelled, in one page
 //
 //   - A host has one port. The part of a MEP that a readout unit sends is cut into segments, which stand for many
-//     packets each; they go through the ports of the switches on their way (part.Port): cut-through, and with finite
-//     buffers where the network loses nothing. There, a segment that the next port has no room for holds up all that
-//     are behind it. So two senders to one port share it, and who shares a link with them waits too.
+//     packets each; they go through the ports of the switches on their way (component.Port): cut-through, and with
+//     finite buffers where the network loses nothing. There, a segment that the next port has no room for holds up
+//     all that are behind it. So two senders to one port share it, and who shares a link with them waits too.
 //   - The way is that of lab/topology: fat trees by the port of the destination, tori first along the row.
 //   - Messages take a processor's time at both ends and fly for a while. They do not meet data.
 //   - With a fence a phase ends with the acknowledgement of its write, as in the product. Without one, a readout unit

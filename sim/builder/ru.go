@@ -10,10 +10,10 @@ import (
 
 // Pipeline of a part, all sequential:
 //
-//	1 turn      the order says what the readout unit does now
+//	1 step      the order says what the readout unit does now
 //	2 prepare   its software gets the write ready
 //	3 inject    segment by segment into the host's port, as there is room, each with its work
-//	4 take      the builder unit's processor has a segment
+//	4 receive   the builder unit's processor has a segment
 //	5 done      the last one is acknowledged: the order goes on
 //	6 enter     the phase is over: the barrier, if there is one
 
@@ -80,7 +80,7 @@ func (r *ru) setActivity(d activity) {
 	r.activity, r.since = d, now
 }
 
-// step takes turn after turn as the order says, until something has to happen first.
+// step takes action after action as the order says, until something has to happen first.
 func (r *ru) step() {
 	for !r.ready && (r.activity == idle || r.activity == sending) && !r.w.ending && r.w.err == nil {
 		turn, place := r.order.NextAction()

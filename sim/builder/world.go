@@ -23,7 +23,7 @@ type Config struct {
 	Slots      int               // of a builder unit
 	LookAhead  int               // cycles that are issued and not complete; 0: as the scheduler has it
 	Packing    int
-	Ahead      int // rounds that a readout unit reads ahead of the one that it sends; 0: the caller tells, by Read
+	Ahead      int // rounds that a readout unit reads ahead of the one that it sends; 0: the caller tells, by ReportRead
 	Window     int // parts that a builder unit asks for at a time, with pull
 	Writes     int // without an acknowledgement that a readout unit may have; 0: no limit
 
@@ -37,7 +37,7 @@ type Config struct {
 	Wire    func(data int) int32 // so many bytes with their headers
 
 	Flight  sim.Time // of a message, besides the work at its ends
-	Windows sim.Time // from the tokens to the windows; 0: windows stand
+	Windows sim.Time // from the tokens to the windows; 0: windows are pre-granted
 	Ack     sim.Time // from a part's end to its readout unit
 
 	Warm, Count int // cycles that are left out, and that are counted; without Count the caller ends the run

@@ -46,7 +46,7 @@ type PortConfig struct {
 }
 
 // Port is an output: a queue in a finite buffer, and the wire behind it. A packet that leaves it goes to the next port
-// of its path, or to its taker. Unless ports drop, one sends only what the next has room for: the packet at the head
+// of its path, or to its receiver. Unless ports drop, one sends only what the next has room for: the packet at the head
 // waits, and all behind it with it (head-of-line blocking). That is how congestion spreads in networks without loss.
 type Port struct {
 	s       *sim.Sim
@@ -133,7 +133,7 @@ func (p *Port) kick() {
 	p.s.ScheduleAfter(time+p.cfg.Latency, (*portArrived)(p), 0, 0)
 }
 
-// next is the port behind this one on the packet's path; nil if the taker is.
+// next is the port behind this one on the packet's path; nil if the receiver is.
 func (packet *Packet) next() *Port {
 	if int(packet.Hop)+1 < len(packet.Path) {
 		return packet.Path[packet.Hop+1]

@@ -22,7 +22,7 @@ var files embed.FS
 //go:embed measured.json
 var measuredText []byte
 
-// All are the figures, in the order of their ids. Only the tests of this room can see an error.
+// All are the figures, in the order of their ids. Only the tests of this package can see an error.
 func All() ([]*study.Study, error) {
 	names, err := fs.Glob(files, "F*.yaml")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // dir has the figures: F42.yaml and so on.
 const dir = "../figures"
 
-// TestFigures: the models of this room give what the document says, with the study's own parameters.
+// TestFigures: the models of this package give what the document says, with the study's own parameters.
 func TestFigures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a model has one goroutine")

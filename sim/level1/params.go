@@ -9,7 +9,7 @@ import (
 	"ringlet/sim/study"
 )
 
-// Models are the models of this room.
+// Models are the models of this package.
 func Models() []study.Model {
 	return []study.Model{
 		packetLatency, longestPath, largestRing,

@@ -8,7 +8,7 @@ import (
 	"ringlet/sim/study"
 )
 
-// Models are the models of this room. What they have in common is played once.
+// Models are the models of this package. What they have in common is played once.
 func Models() []study.Model {
 	return []study.Model{eventBuilder(&memory{outcomes: map[string]*played{}}), barrierTime, treeLinks}
 }

@@ -6,7 +6,8 @@
 // transport/simnet, in which the core's own properties are tried: the same datagrams at the same times in the same
 // order.
 //
-// What the caller must do: Models are those of `ringlet sim`. For another model, newPair, requests to the cores, stir.
+// What the caller must do: Models are those of `ringlet sim`. For another model, newPair, requests to the cores,
+// scheduleTurn.
 //
 // What it does not promise: the time that processors take. A path has no queue that overflows: what is lost is lost by
 // dice.

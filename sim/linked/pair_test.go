@@ -69,7 +69,7 @@ func settings() link.Config {
 	return link.Config{MaxDatagram: datagram, Credit: 32, Pad: true, Congestion: true, Piggyback: true}
 }
 
-// inSimulator gives the transcript of a talk in the simulator, and what it ended with.
+// inSimulator gives the transcript of a scenario in the simulator, and what it ended with.
 func (k scenario) inSimulator(t *testing.T, data []byte) (said []string, stats [2]link.Stats) {
 	t.Helper()
 	s := sim.New(1)

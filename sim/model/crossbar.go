@@ -224,7 +224,7 @@ type creditLink struct {
 	rng            *sim.Stream
 	buffer, packet int
 	sent, consumed int // words, since power up
-	ackedConsumed  int // of taken, as the sender knows it: the counter's upper bits, unwrapped
+	ackedConsumed  int // of consumed, as the sender knows it: the counter's upper bits, unwrapped
 	held, most     int
 	stalled, steps int
 	lost           int

@@ -1,5 +1,5 @@
 // Package model holds the models of the founding documents. A model reads its parameters from a study, plays them with
-// the engine and the parts of the simulator, and gives results by name.
+// the engine and the components of the simulator, and gives results by name.
 //
 // It stands for the machines that the documents measured: the farms of L1-farm and TagNet-farm, the event builder of
 // LHCb-EB, the bridge of SCI-bridge, the card and the crossbar of NIC-crossbar.

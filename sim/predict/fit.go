@@ -67,7 +67,7 @@ func ratesOf(ctx context.Context, points []Point, costs Costs) ([]float64, error
 const mostSteps = 12
 
 // Calibrate fits the costs to the points that are for it, beside carriers that are known: least squares on the
-// logarithm of the rate, by the method of Levenberg and Marquardt over the logarithms of the costs. tell is told of
+// logarithm of the rate, by the method of Levenberg and Marquardt over the logarithms of the costs. onStep is told of
 // each step, and may be nil.
 func Calibrate(ctx context.Context, points []Point, known *Calibration,
 	onStep func(step int, rms float64)) (*Calibration,
@@ -118,7 +118,7 @@ func digits(x float64) float64 {
 }
 
 // starts are where fits begin, as factors of the cost that has several least squares: what waiting leads to depends on
-// whether a sender's patience lasts. The best of them counts.
+// whether a sender's time-out lasts. The best of them counts.
 var starts = []float64{1, 0.25, 4}
 
 // descend goes down from some costs to the least squares near them, and says how far the points are off there.

@@ -147,7 +147,7 @@ func (f *Feed) ReportGivenUp(from, to uint64, why live.Fault) {
 	f.givenUp = append(f.givenUp, live.GivenUp{From: from, To: to, Why: why})
 }
 
-// GivenUp is what GaveUp was told, in order.
+// GivenUp is what ReportGivenUp was told, in order.
 func (f *Feed) GivenUp() []live.GivenUp {
 	f.mu.Lock()
 	defer f.mu.Unlock()
