@@ -73,7 +73,7 @@ func (s *sessions) export() map[string]time.Time {
 	return out
 }
 
-// restore opens what list gave, as far as it has not run out.
+// restore opens what export gave, as far as it has not run out.
 func (s *sessions) restore(list map[string]time.Time, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

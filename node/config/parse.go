@@ -8,7 +8,7 @@ import (
 )
 
 // load reads a YAML file over the defaults. Whatever is wrong with the content is an *InvalidError that names the file,
-// the line and the key; a file that cannot be read is an *fs.PathError, or a *regular.NotRegularError. The result is
+// the line and the key; a file that cannot be read is an *fs.PathError, or a *safeopen.NotRegularError. The result is
 // not complete: call Complete.
 func load(path string) (Config, error) {
 	f, err := safeopen.Open(path)
