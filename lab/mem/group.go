@@ -142,8 +142,8 @@ type place struct {
 	held  *os.File
 	net   *quic.Network
 	table *shmem.Table
-	space *memory.Space       // nil in the place of a hand
-	ends  *transport.Endpoint // of a hand
+	space *memory.Space       // nil in the place of a raw guest
+	ends  *transport.Endpoint // of a raw guest
 }
 
 // segmentPrefix is that of the names of shared memory.

@@ -198,7 +198,7 @@ func (p *Packet) Send(ctx context.Context, dir string, to io.Writer) (err error)
 	})
 }
 
-// marker asks for something and waits for the answer: then the owner has taken what this hand has signalled before.
+// marker asks for something and waits for the answer: then the owner has taken what this guest has signalled before.
 // Behind a request with a larger number the marker's is dropped as repeated, and the wait for its answer ends.
 func (h *rawGuest) marker(ctx context.Context) error {
 	_, err := h.find(ctx, countersName)

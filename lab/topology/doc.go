@@ -8,8 +8,8 @@
 //
 // A caller does, in this order:
 //
-//  1. Load a topology file, strictly checked: *config.InvalidError names every problem with its line. Keep and Without
-//     leave nodes out;
+//  1. Load a topology file, strictly checked: *config.InvalidError names every problem with its line. KeepFirst and
+//     Without leave nodes out;
 //  2. Check an order, as the file gives it or any other: in phase p the readout unit at place i sends to the builder
 //     unit at place (i+p) mod M, and a link conflicts that carries more flows than it is made for;
 //  3. Propose an order, with dummies where a place must stay empty to keep the others in step;

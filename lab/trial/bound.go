@@ -8,7 +8,7 @@ import (
 
 // Bound is what the median of a figure must be, or that of its ratio to another thing's figure of the same round.
 type Bound struct {
-	Path       string   `yaml:"path" json:"path,omitempty"`               // what it is called; "" = Of
+	Path       string   `yaml:"path" json:"path,omitempty"`               // what it is called; "" = Thing
 	Thing      string   `yaml:"of" json:"of"`                             // the thing
 	Figure     string   `yaml:"figure" json:"figure,omitempty"`           // of it
 	Over       []string `yaml:"over" json:"over,omitempty"`               // compared with the first that was measured

@@ -16,9 +16,9 @@
 //  5. A processor of the node takes the event, for a time; then the node sends the feedback, by which the core frees
 //     the buffer.
 //
-// The core runs in two ways. Without its ring, a token is the control message: so the document's prototype has it, in
-// which a computing node may have several messages under way. With its ring and by-pass the core launches tags, and
-// checks what comes back; feeding nodes that are busy pass a tag on unserved, and it goes round again.
+// The core runs in two ways. Without its tag ring, a token is the control message: so the document's prototype has it,
+// in which a computing node may have several messages under way. With its tag ring and by-pass the core launches tags,
+// and checks what comes back; feeding nodes that are busy pass a tag on unserved, and it goes round again.
 //
 // # What is left out
 //

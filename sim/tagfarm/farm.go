@@ -71,7 +71,7 @@ type order struct {
 	selection int // clocks to obtain the next destination, between two messages
 	slots     int // buffers of a computing node
 	policy    tagnet.Policy
-	bypass    bool // tags of the core's ring, which busy feeding nodes pass on
+	bypass    bool // tags of the core's tag ring, which busy feeding nodes pass on
 	perColumn int  // > 0: nobody chooses: so many successive events to a column, and the next column then
 }
 

@@ -28,7 +28,7 @@ type scheduler struct {
 	waiting  *component.Queue[sim.Time] // triggers without a destination, and when they came
 	outgoing *component.Queue[int64]    // messages that wait for their clock
 	next     sim.Time                   // the transmit FIFO takes no message before
-	placed   map[uint64]int64           // with the core's ring: the event of a token, by its MEP
+	placed   map[uint64]int64           // with the core's tag ring: the event of a token, by its MEP
 
 	issued    uint64
 	sameAgain uint64 // events to the column of the one before
@@ -146,7 +146,7 @@ func (s *scheduler) cycle() {
 	}
 }
 
-// launch sends the tags that the core's ring has.
+// launch sends the tags that the core's tag ring has.
 func (s *scheduler) launch() {
 	if !s.f.cfg.order.bypass {
 		return
