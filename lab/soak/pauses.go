@@ -20,7 +20,7 @@ var pauseShapes = []shape{
 	{nodes: 4, rus: 2, bus: 2, scheduler: "n0"},
 }
 
-// longestPause is half a minute; that of a short plan is a little more than links and barriers bear.
+// longestPause is half a minute; that of a short plan is a little more than links and barriers tolerate.
 const (
 	longestPause      = 30 * time.Second
 	longestShortPause = 8 * time.Second

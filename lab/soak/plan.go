@@ -262,7 +262,7 @@ func (d *dice) fault(k kind, s shape, length time.Duration) fault {
 	return f
 }
 
-// outage is mostly a moment, now and then more than what links, gossip or control bear.
+// outage is mostly a moment, now and then more than what links, gossip or control tolerate.
 func (d *dice) outage() time.Duration {
 	switch d.IntN(10) {
 	case 0, 1, 2, 3:
