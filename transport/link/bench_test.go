@@ -96,7 +96,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkLink moves 64 KiB writes through two cores back to back: segmentation, placement, echoes, completions; no
+// BenchmarkLink moves 64 KiB writes through two cores back to back: segmentation, placement, acks, completions; no
 // carrier.
 func BenchmarkLink(b *testing.B) {
 	s := newShuttle(b)

@@ -26,7 +26,7 @@ const (
 	lossTolerated = 50 // a loss in as many is no congestion
 )
 
-// congestion is the window of one sending lane, in datagrams.
+// congestion is the window of one sending packet number space, in datagrams.
 type congestion struct {
 	window, maxWindow int
 	slowStart         bool   // nothing was lost yet: the window doubles every round
@@ -39,7 +39,7 @@ func newCongestion(maxWindow int) congestion {
 	return congestion{window: min(initialWindow, maxWindow), maxWindow: maxWindow, slowStart: true}
 }
 
-// onAck takes what one echo told: how many datagrams it says have arrived and how many that shows to be lost, the
+// onAck takes what one ack told: how many datagrams it says have arrived and how many that shows to be lost, the
 // newest transmission that has arrived, and how many there were so far.
 func (g *congestion) onAck(arrived, lost int, newest, sent uint64) {
 	g.arrived += arrived
@@ -64,8 +64,8 @@ func (g *congestion) shrink() {
 	g.window, g.slowStart = max(min(minWindow, g.maxWindow), g.window*7/10), false
 }
 
-// mayRepair reports whether a datagram of the lane may be sent again: what is on its way, not known to be lost, is less
-// than the window, or silence asks for it.
+// mayRepair reports whether a datagram of the space may be sent again: what is on its way, not known to be lost, is
+// less than the window, or silence asks for it.
 func (c *Core) mayRepair(space int) bool {
 	s := &c.send[space]
 	free := space != spaceRequests || !c.cfg.Congestion || s.inFlight-s.awaitingRepair < c.congestion.window

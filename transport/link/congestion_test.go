@@ -81,7 +81,7 @@ func TestOpening(t *testing.T) {
 	}
 }
 
-// TestOneVerdictPerRound: however many echoes tell of a round, it counts once.
+// TestOneVerdictPerRound: however many acks tell of a round, it counts once.
 func TestOneVerdictPerRound(t *testing.T) {
 	g, sent := newCongestion(1000), uint64(0)
 	runRound(&g, &sent, 100, 0)
@@ -96,9 +96,9 @@ func TestOneVerdictPerRound(t *testing.T) {
 	if g.window != 350 {
 		t.Errorf("after a round with 10 %% lost the window is %d, want 350", g.window)
 	}
-	g.onAck(0, 0, sent+500, sent+600) // an echo that says nothing new
+	g.onAck(0, 0, sent+500, sent+600) // an ack that says nothing new
 	if g.window != 350 {
-		t.Errorf("an echo of nothing made it %d", g.window)
+		t.Errorf("an ack of nothing made it %d", g.window)
 	}
 }
 
@@ -166,7 +166,7 @@ type bottleneck struct {
 	delay      int64 // ns each way
 	queueLimit int
 	queue      []flight // to the receivers
-	acks       []flight // echoes
+	acks       []flight // acks
 	lost       []int    // by flow
 	forwarded  []int
 	rng        *rand.Rand

@@ -3,9 +3,9 @@ package link
 // Pipeline of a datagram. Everything here runs under the owner's lock; nothing allocates once the rings have warmed up.
 //
 //	sending    1 Write / Signal / Fence   (caller)    queue the request; its data stays the caller's and must not change
-//	           2 Next                     (sequential) echo, repairs, responses, then requests → one datagram in buf
+//	           2 Next                     (sequential) ack, repairs, responses, then requests → one datagram in buf
 //	receiving  3 Receive                  (sequential) number checked, frames parsed, data copied once, to its place
-//	           4 EndBatch, Events         (sequential) an echo falls due; the caller reads what happened
+//	           4 EndBatch, Events         (sequential) an ack falls due; the caller reads what happened
 //	time       5 Tick                     (sequential) a probe, then repair by time
 
 import (
@@ -110,7 +110,7 @@ type Core struct {
 	sigOut        []sigSlot // by number, modulo its length, a power of two; grows
 	sigNext       uint32    // next to be numbered
 	sigSend       uint32    // next to be sent
-	sigLow        uint32    // oldest not echoed
+	sigLow        uint32    // oldest not acked
 	responses     []response
 	respHead      int
 	transmissions uint64 // transmissions so far
@@ -126,8 +126,8 @@ type Core struct {
 	inTx            []inTx
 	sigIn           [sigRing]sigSlot
 	sigExpect       uint32
-	sinceLastAck    [numSpaces]int // received since the last echo
-	ackDeadline     int64          // when an echo that may wait falls due, ns; 0 for none
+	sinceLastAck    [numSpaces]int // received since the last ack
+	ackDeadline     int64          // when an ack that may wait falls due, ns; 0 for none
 	now             int64          // of the datagram in hand
 	ackDue          bool
 	reservation     reservation // the chunk that Reserve has found a place for
@@ -142,7 +142,7 @@ type Core struct {
 	silentSince   int64 // since when nothing was heard, reminded or not, ns
 	backoff       uint
 	ambiguousAcks bool      // since the last Tick that repaired only repetitions were heard of, or what they repeat
-	rttSample     rttSample // by the echo in hand
+	rttSample     rttSample // by the ack in hand
 	body          []byte    // of the datagram in hand that NextGather has left where it lies
 	gather        bool      // NextGather is at work
 

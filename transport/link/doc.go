@@ -3,7 +3,7 @@
 //
 // It stands for the transaction layer of the founding documents: requests and responses apart (SCI-bridge §II.B.1), a
 // free list of transaction ids decoupled from the buffers (SCI-bridge §III.B), nwrite with and dmove without a response
-// (SCI-bridge §III.D), echoes per packet, cumulative credits (NIC-crossbar §3.3.1), protection checked before a byte
+// (SCI-bridge §III.D), acks per packet, cumulative credits (NIC-crossbar §3.3.1), protection checked before a byte
 // moves (SCI-bridge §II.A).
 //
 // The owner's duties, in this order, always under one lock or from one goroutine:

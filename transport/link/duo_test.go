@@ -25,7 +25,7 @@ const (
 	duoExport = 64 * shmem.PageSize
 	duoGrant  = duoExport - 2*shmem.PageSize // a page at either end stays closed
 
-	// goldenCredit stands in the golden echo as part of the credit; the default may change, that must not.
+	// goldenCredit stands in the golden ack as part of the credit; the default may change, that must not.
 	goldenCredit = 88
 )
 

@@ -26,7 +26,7 @@ func StartSpaces(seq uint32, cores ...*Core) {
 	}
 }
 
-// InFlight is how many datagrams of each lane are outstanding, and how many may be.
+// InFlight is how many datagrams of each space are outstanding, and how many may be.
 func (c *Core) InFlight() (live, credit [numSpaces]int) {
 	for l := range numSpaces {
 		live[l], credit[l] = c.send[l].inFlight, int(c.recv[l].credit)

@@ -2,19 +2,19 @@ package link
 
 import "encoding/binary"
 
-// A datagram that the path does not carry whole travels in parts, and takes effect as if it had come whole: under its
-// own number, once. So nothing that was cut and numbered for full datagrams must be cut anew. A repetition in as many
-// parts fills what is missing.
+// A datagram that the path does not carry whole travels in fragments, and takes effect as if it had come whole: under
+// its own number, once. So nothing that was cut and numbered for full datagrams must be cut anew. A repetition in as
+// many fragments fills what is missing.
 //
-//	sending    Next builds the datagram as ever; it is put aside, and this and the next calls give its parts
-//	receiving  a part is kept by the datagram's number until all are there; the credit bounds how many
+//	sending    Next builds the datagram as ever; it is put aside, and this and the next calls give its fragments
+//	receiving  a fragment is kept by the datagram's number until all are there; the credit bounds how many
 
-// fragmenter is the datagram whose parts are being sent.
+// fragmenter is the datagram whose fragments are being sent.
 type fragmenter struct {
 	datagram []byte // made when it is first needed
 	size     int    // its bytes
 	count    int
-	next     int // part
+	next     int // fragment
 	seq      uint32
 	space    uint8
 	flags    uint8 // of its kind
@@ -22,11 +22,11 @@ type fragmenter struct {
 
 func (p *fragmenter) pending() bool { return p.next < p.count }
 
-// fragmentCount is how many parts of at most size bytes a datagram of n bytes has.
+// fragmentCount is how many fragments of at most size bytes a datagram of n bytes has.
 func fragmentCount(n, size int) int { return (n + size - fragmentHeader - 1) / (size - fragmentHeader) }
 
 // startFragments puts a datagram aside, its head in buf and its body, if that lies elsewhere, and builds the first
-// part.
+// fragment.
 func (c *Core) startFragments(buf []byte, n int) int {
 	p := &c.fragmenter
 	if p.datagram == nil {
@@ -37,17 +37,17 @@ func (c *Core) startFragments(buf []byte, n int) int {
 	c.body = nil
 	p.count, p.next = fragmentCount(p.size, c.path.base), 0
 	p.space, p.flags, p.seq = buf[1]&^flagImmediateAck, buf[1]&flagImmediateAck, binary.LittleEndian.Uint32(buf[4:])
-	c.stats.DatagramsSent-- // its parts are counted
+	c.stats.DatagramsSent-- // its fragments are counted
 	return c.nextFragment(buf)
 }
 
-// nextFragment builds the next part. All but the last are of one size, so that they leave in one system call.
+// nextFragment builds the next fragment. All but the last are of one size, so that they leave in one system call.
 func (c *Core) nextFragment(buf []byte) int {
 	p := &c.fragmenter
 	step := fragmentSize(p.size, p.count)
 	putHeader(buf, header{kind: kindFragment, view: c.cfg.View, seq: p.seq})
 	if p.next == p.count-1 {
-		buf[1] |= p.flags // who waits for an echo waits until all is there
+		buf[1] |= p.flags // who waits for an ack waits until all is there
 	}
 	putFragmentHeader(buf[headerSize:], p.space, p.next, p.count, p.size)
 	n := fragmentHeader + copy(buf[fragmentHeader:], p.datagram[p.next*step:min(p.size, (p.next+1)*step)])
@@ -57,14 +57,14 @@ func (c *Core) nextFragment(buf []byte) int {
 	return n
 }
 
-// reassembler are the datagrams of a lane of which parts have come.
+// reassembler are the datagrams of a space of which fragments have come.
 type reassembler struct {
-	slots     []reassembly // by number, modulo the ring; nil until the first part comes
+	slots     []reassembly // by number, modulo the ring; nil until the first fragment comes
 	free      [][]byte
 	delivered [2][][]byte // of datagrams that are whole; the caller may still read the second
 }
 
-// reassembly is a datagram of which parts have come.
+// reassembly is a datagram of which fragments have come.
 type reassembly struct {
 	buf      []byte // nil: there is none
 	seq      uint32
@@ -73,7 +73,7 @@ type reassembly struct {
 	received uint64
 }
 
-// receiveFragment takes one part. It returns an error as Receive does.
+// receiveFragment takes one fragment. It returns an error as Receive does.
 func (c *Core) receiveFragment(h *header, d []byte) error {
 	c.stats.DatagramFragmentsReceived++
 	f, why := parseFragment(d, c.cfg.MaxDatagram)
@@ -113,7 +113,7 @@ func (c *Core) receiveFragment(h *header, d []byte) error {
 	return c.receiveNumbered(&inner, datagram)
 }
 
-// find is where the datagram is put together that a part belongs to.
+// find is where the datagram is put together that a fragment belongs to.
 func (j *reassembler) find(seq uint32, f *fragmentFrame, slots, most int) *reassembly {
 	if j.slots == nil {
 		j.slots = make([]reassembly, slots)
@@ -133,7 +133,8 @@ func (j *reassembler) find(seq uint32, f *fragmentFrame, slots, most int) *reass
 	return e
 }
 
-// complete ends a join and gives its datagram, which stays valid until the caller has read the events of this batch.
+// complete ends a reassembly and gives its datagram, which stays valid until the caller has read the events of this
+// batch.
 func (j *reassembler) complete(e *reassembly) []byte {
 	datagram := e.buf[:e.total]
 	j.delivered[0] = append(j.delivered[0], e.buf)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// starts are where the numbers of a lane begin in tests: at zero, and so that they wrap, or turn negative, soon.
+// starts are where the numbers of a space begin in tests: at zero, and so that they wrap, or turn negative, soon.
 var starts = []uint32{0, 1<<31 - 40, 1<<32 - 40, 1<<32 - 1}
 
 func spacesAt(seq uint32, ring, window int) (sendSpace, recvSpace) {
@@ -76,7 +76,7 @@ func TestAckReportsWhatArrived(t *testing.T) {
 					t.Fatalf("seed %d: ack refused", seed)
 				}
 				if s.inFlight != len(live) || arrivals != len(arrived) {
-					t.Fatalf("seed %d: %d live, want %d; %d echoed, %d arrived", seed, s.inFlight, len(live), arrivals, len(arrived))
+					t.Fatalf("seed %d: %d live, want %d; %d acked, %d arrived", seed, s.inFlight, len(live), arrivals, len(arrived))
 				}
 				if limit != at+uint32(len(arrived)+window) {
 					t.Fatalf("seed %d: credit %d, want %d", seed, limit-at, len(arrived)+window)
@@ -87,7 +87,7 @@ func TestAckReportsWhatArrived(t *testing.T) {
 			}
 		}
 		if arrivals < 150 {
-			t.Fatalf("seed %d: only %d echoed", seed, arrivals)
+			t.Fatalf("seed %d: only %d acked", seed, arrivals)
 		}
 	}
 }
@@ -105,11 +105,11 @@ func TestLostCreditIsMadeGoodByTheNext(t *testing.T) {
 		}
 		next, limit, bitmap, _, _ := parseSpaceAck(buf[:r.putAck(buf)])
 		if !s.applyAck(next, limit, bitmap, func(*record) {}) || s.inFlight != 0 || s.limit != at+8 {
-			t.Fatalf("%d outstanding, limit %d after the echo", s.inFlight, s.limit-at)
+			t.Fatalf("%d outstanding, limit %d after the ack", s.inFlight, s.limit-at)
 		}
-		// An older echo that comes late takes nothing away.
+		// An older ack that comes late takes nothing away.
 		if !s.applyAck(at+2, at+6, nil, func(*record) {}) || s.limit != at+8 || s.low != at+4 {
-			t.Fatalf("an old echo moved the limit to %d, low to %d", s.limit-at, s.low-at)
+			t.Fatalf("an old ack moved the limit to %d, low to %d", s.limit-at, s.low-at)
 		}
 	}
 }
@@ -149,7 +149,7 @@ func TestGapsWaitForThreeLaterArrivals(t *testing.T) {
 			t.Fatalf("start %#x: repaired within the tolerance for reordering", at)
 		}
 		ack(0b011110)
-		ack(0b011110) // the same echo again queues nothing again
+		ack(0b011110) // the same ack again queues nothing again
 		if r := s.popRepair(); r == nil || r.seq != at {
 			t.Fatalf("start %#x: %+v is repaired, want number 0", at, r)
 		}

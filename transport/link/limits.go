@@ -10,9 +10,9 @@ import (
 // constants against each other, and TestEveryCarrierAndMTU in package quic what each carrier asks for.
 //
 //	credit ≤ ring / 2         a number that is being repaired holds up none of the credit sent behind it
-//	echo ≤ MinDatagram        the bitmaps of both lanes, maxRing and DefaultRing bits, in the smallest datagram
-//	signal ≤ MinDatagram   so that each fits whatever a path may still carry
-//	parts ≤ maxFragments          a full datagram in datagrams of the base size; the receiver notes them in one word
+//	ack ≤ MinDatagram         the bitmaps of both spaces, maxRing and DefaultRing bits, in the smallest datagram
+//	signal ≤ MinDatagram      so that each fits whatever a path may still carry
+//	fragments ≤ maxFragments  a full datagram in datagrams of the base size; the receiver notes them in one word
 //	answers waiting ≤ maxTx   an id is used again only after its answer has arrived
 //
 // Transactions are bounded by their ids, maxTx, and by nothing else: of small writes a datagram holds several, and a
@@ -23,11 +23,11 @@ const (
 	maxOps       = 1024 // remote writes and fences queued (NIC-crossbar §3.1.3)
 	maxTx        = 1024 // transactions outstanding: what the ten bits of an id on the wire can tell apart
 	maxChunks    = 1024 // chunks of one transaction; longer writes become several
-	sigRing      = 256  // signals sent and not echoed
-	maxFragments = 64   // parts of a datagram that the path does not carry whole
+	sigRing      = 256  // signals sent and not acked
+	maxFragments = 64   // fragments of a datagram that the path does not carry whole
 )
 
-// Defaults. quic-go drops received datagrams beyond 128 waiting: 100 requests, 16 responses and a few echoes stay
+// Defaults. quic-go drops received datagrams beyond 128 waiting: 100 requests, 16 responses and a few acks stay
 // below. 104 gave 1.1 × the throughput of 88 between two processes on 2 cores (medians of 5 in one run, 2026-11-21); 64
 // gave 0.8 ×.
 const (
@@ -39,7 +39,7 @@ const (
 	maxCredit      = maxRing / 2
 )
 
-// DefaultAckEvery suits a credit of 100: six echoes per credit keep the sender going when one is lost.
+// DefaultAckEvery suits a credit of 100: six acks per credit keep the sender going when one is lost.
 const DefaultAckEvery = 16
 
 // maxSize is the largest datagram: the lengths in it are of 16 bits.
@@ -54,8 +54,8 @@ type Config struct {
 	Ring        int        // power of two > Credit: how far repair may lag behind. Zero means DefaultRing
 	Pad         bool       // fill up datagrams while more wait behind, so that equal sizes leave in one system call
 	Congestion  bool       // bound requests in flight by what the network bears, too; for carriers that do not
-	Piggyback   bool       // echoes travel with answers and small requests, and those of answers alone may wait
-	AckEvery    int        // datagrams received per echo, at most. Zero means DefaultAckEvery
+	Piggyback   bool       // acks travel with answers and small requests, and those of answers alone may wait
+	AckEvery    int        // datagrams received per ack, at most. Zero means DefaultAckEvery
 	Peer        shmem.Peer // the other end, as the export table knows it
 	Table       placer
 }

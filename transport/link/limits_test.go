@@ -9,14 +9,14 @@ import (
 func TestLimits(t *testing.T) {
 	ack := headerSize + numSpaces*spaceAckHeader + maxRing/8 + DefaultRing/8
 	for name, ok := range map[string]bool{
-		"an echo of the longest bitmaps fits the smallest datagram": ack <= MinDatagram,
+		"an ack of the longest bitmaps fits the smallest datagram": ack <= MinDatagram,
 		"a signal does":                                   headerSize+signalHeader+MaxSignal <= MinDatagram,
-		"a chunk's head and an echo do":                   headerSize+ackFrameSize+writeHeaderSize < MinDatagram,
+		"a chunk's head and an ack do":                    headerSize+ackFrameSize+writeHeaderSize < MinDatagram,
 		"the responses' ring holds its window":            ResponseCredit < DefaultRing,
 		"transactions suit the ids on the wire":           maxTx == 1<<10,
 		"chunks suit the receiver's bitmap":               maxChunks%64 == 0,
 		"signals and answers fill no window of responses": sigRing >= ResponseCredit,
-		"parts suit their bitmap":                         maxFragments <= 64,
+		"fragments suit their bitmap":                     maxFragments <= 64,
 		"the largest datagram has its length in 16 bits":  maxSize < 1<<16,
 	} {
 		if !ok {

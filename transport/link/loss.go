@@ -1,20 +1,20 @@
 package link
 
-// How much the way loses decides how long repair may wait. The last datagram of a burst is missed by nobody but its
-// sender: what is lost there costs as long as the sender waits for its echo. On a way that loses nothing a probe
+// How much the path loses decides how long repair may wait. The last datagram of a burst is missed by nobody but its
+// sender: what is lost there costs as long as the sender waits for its ack. On a path that loses nothing a probe
 // sent too soon is mostly wasted, so it waits for milliseconds, and for what the longest round trips of late were.
 // Where datagrams do get lost, a phase that has a dozen of them would stand still for milliseconds in one of four.
-// So a link that has lost some of late, in either of its lanes,
+// So a link that has lost some of late, in either of its spaces,
 //
 //	sends the last datagram of a burst twice, at once
 //	probes soon, a few times, before it waits as ever
-//	takes what a later datagram of its lane has overtaken as lost at once
+//	takes what a later datagram of its space has overtaken as lost at once
 //
-// A repetition that was not needed arrives twice, and the echo counts what did. So a way that is slow, or changes the
+// A repetition that was not needed arrives twice, and the ack counts what did. So a path that is slow, or changes the
 // order, is not taken for one that loses.
 
 const (
-	// quickProbeDelay is how long an echo may wait for something to travel with, and as long again for the way.
+	// quickProbeDelay is how long an ack may wait for something to travel with, and as long again for the path.
 	quickProbeDelay    = 2 * maxAckDelay
 	maxQuickProbes     = 3 // 2, 4 and 8 ms; then as ever
 	quickTailLossDelay = 2 * millisecond
@@ -57,11 +57,11 @@ func (l *loss) onArrival(sends int) {
 	}
 }
 
-// onDuplicates takes how many datagrams of a lane the peer says have come twice. More than there were twins have been
-// sent again too soon.
+// onDuplicates takes how many datagrams of a space the peer says have come twice. More than there were tail copies have
+// been sent again too soon.
 func (l *loss) onDuplicates(space int, duplicates uint16) {
 	n := int(int16(duplicates - l.reportedDuplicates[space]))
-	if n <= 0 { // an echo that was overtaken tells of fewer
+	if n <= 0 { // an ack that was overtaken tells of fewer
 		return
 	}
 	l.share = max(0, l.share-n*shareOfOneLoss)
@@ -74,7 +74,7 @@ func (l *loss) onDuplicates(space int, duplicates uint16) {
 }
 
 // onTimeout takes that what was sent as long ago as the link waits was not heard of. If nothing came at all, that is no
-// haste; if something did of which it is in doubt when it was sent, less than was thought.
+// spurious retransmission; if something did of which it is in doubt when it was sent, less than was thought.
 func (l *loss) onTimeout(ambiguous bool) {
 	switch {
 	case !ambiguous:
@@ -84,10 +84,10 @@ func (l *loss) onTimeout(ambiguous bool) {
 	}
 }
 
-// isLossy reports whether datagrams got lost of late, and not so many that the way must be full.
+// isLossy reports whether datagrams got lost of late, and not so many that the path must be full.
 func (l *loss) isLossy() bool { return l.share > lossyShare && l.share < congestedShare }
 
-// tailCopy is the last datagram of a burst in its lane, of which a copy is to be sent.
+// tailCopy is the last datagram of a burst in its space, of which a copy is to be sent.
 type tailCopy struct {
 	r   *record
 	seq uint32
@@ -98,8 +98,8 @@ func (t *tailCopy) due() bool {
 	return t.r != nil && t.r.outstanding && t.r.seq == t.seq && !t.r.queued
 }
 
-// scheduleTailCopy has a datagram just built sent again behind all that is due, if the way loses and nothing of its
-// lane waits. A dmove is not worth it: who wants it to arrive does not send one.
+// scheduleTailCopy has a datagram just built sent again behind all that is due, if the path loses and nothing of its
+// space waits. A dmove is not worth it: who wants it to arrive does not send one.
 func (c *Core) scheduleTailCopy(space int) {
 	r := c.built
 	c.tailCopies[space] = tailCopy{}

@@ -2,7 +2,7 @@ package link
 
 import "testing"
 
-// TestShareOfLoss: what is taken for a way that loses.
+// TestShareOfLoss: what is taken for a path that loses.
 func TestShareOfLoss(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
@@ -26,7 +26,7 @@ func TestShareOfLoss(t *testing.T) {
 				l.onArrival(1 + again)
 				duplicates += uint16(twice)
 				l.onDuplicates(spaceRequests, duplicates)
-				l.onDuplicates(spaceRequests, duplicates-uint16(twice)) // an echo that comes late
+				l.onDuplicates(spaceRequests, duplicates-uint16(twice)) // an ack that comes late
 			}
 		}
 		if l.isLossy() != tc.lossy {
@@ -44,7 +44,7 @@ func TestShareOfLoss(t *testing.T) {
 // share spreads n of 100 evenly: it is 1 for n values of i in 0 to 99.
 func share(n, i int) int { return (i+1)*n/100 - i*n/100 }
 
-// TestGapIsReportedAtOnce: an echo that nobody waits for may wait, but not when it has something to tell that the
+// TestGapIsReportedAtOnce: an ack that nobody waits for may wait, but not when it has something to tell that the
 // sender must repair.
 func TestGapIsReportedAtOnce(t *testing.T) {
 	d := newDuo(t, Config{Piggyback: true, AckEvery: 1000})

@@ -30,7 +30,7 @@ func defaultOutages() int {
 }
 
 // movesWithin is how long after an outage a link may take to move: the longest time-out may have begun just before its
-// end, and its repair may be of what had arrived. On a way that loses 3 % besides, what is repaired then, or its echo,
+// end, and its repair may be of what had arrived. On a path that loses 3 % besides, what is repaired then, or its ack,
 // may be lost as well, a few times.
 const (
 	movesWithin      = time.Second
@@ -62,14 +62,14 @@ func quicConfig(size, window int) link.Config {
 // An outage takes what it takes of one direction, or of both.
 type outage struct {
 	from int // -1: both
-	kind int // of datagrams: 0 requests, 1 answers and signals, 2 echoes; -1: all
+	kind int // of datagrams: 0 requests, 1 answers and signals, 2 acks; -1: all
 	size int // only what is longer; a path that stops carrying full datagrams
 	long time.Duration
 }
 
 func (o *outage) takes(from int, d []byte) bool {
 	kind := int(d[1] & 0x7f)
-	if kind == 3 { // a part, whose lane stands behind the header
+	if kind == 3 { // a fragment, whose space stands behind the header
 		kind = int(d[8])
 	}
 	return (o.from < 0 || from == o.from) && (o.kind < 0 || kind == o.kind) && len(d) > o.size

@@ -4,17 +4,18 @@ package link
 // full datagrams vanish and say nothing, small ones pass. Whoever waits for a full one waits for ever. So the link
 // keeps account of what is evidence:
 //
-//	a full datagram that was only ever sent whole arrives: the path carries full ones, and all strikes are void
-//	since then a full one was sent, something small behind it has arrived, and no full one has: a strike
+//	a full datagram that was only ever sent whole arrives: the path carries full ones, and all signs are void
+//	since then a full one was sent, something small behind it has arrived, and no full one has: a sign
 //
-// Strikes count at most one to a time-out, so that what is small and overtakes the rest in the queue of a port proves
+// Signs count at most one to a time-out, so that what is small and overtakes the rest in the queue of a port proves
 // nothing. After so many as blackHoleThreshold in a row, datagrams larger than the base size go in fragments
 // (fragments.go). To have evidence where all is large, after a time-out one datagram that was sent whole before goes in
-// parts. From time to time one goes whole, to see whether the path carries it again; if not, it is repaired in parts.
+// fragments. From time to time one goes whole, to see whether the path carries it again; if not, it is repaired in
+// fragments.
 
 const (
 	// blackHoleThreshold: of large datagrams half are lost where many links share a port with a short queue; then one link
-	// in 32 gives full datagrams up for raiseFirst. A hole is found after 5 time-outs, 0.1 to 0.2 s on a LAN.
+	// in 32 gives full datagrams up for raiseFirst. A black hole is found after 5 time-outs, 0.1 to 0.2 s on a LAN.
 	blackHoleThreshold = 5
 	// raiseFirst is how long after it fell back a link tries a full datagram, raiseMost between tries that fail. A try
 	// costs the repair of one datagram; RFC 8899 has 600 s, with a probe that serves nothing else.
@@ -27,11 +28,11 @@ type path struct {
 	full, base int // bytes of a datagram
 	size       int // the largest that is sent whole: full or base
 
-	mark             uint64 // strikes are about transmissions after this one
+	mark             uint64 // signs are about transmissions after this one
 	markAt           int64  // when it was set, ns
 	firstLarge       uint64 // first full one sent whole after the mark, or 0
 	newestSmall      uint64 // newest small one that has arrived
-	fragmentsArrived bool   // one that vanished whole has arrived in parts, since the mark
+	fragmentsArrived bool   // one that vanished whole has arrived in fragments, since the mark
 	blackHoleSigns   int
 
 	raiseAt, raise int64 // the next try of a full one, and the time between tries, ns
@@ -39,7 +40,7 @@ type path struct {
 
 func newPath(full, base int) path { return path{full: full, base: base, size: full} }
 
-// limited reports whether full datagrams go in parts.
+// limited reports whether full datagrams go in fragments.
 func (p *path) limited() bool { return p.size < p.full }
 
 // sent notes that a datagram larger than the base was sent whole.
@@ -59,8 +60,8 @@ func (p *path) tryRaise(now int64) bool {
 	return true
 }
 
-// onArrival takes one record that has arrived: of how many bytes, whether any transmission of it went in parts, and the
-// newest transmission. It reports whether the path carries full datagrams again.
+// onArrival takes one record that has arrived: of how many bytes, whether any transmission of it went in fragments, and
+// the newest transmission. It reports whether the path carries full datagrams again.
 func (p *path) onArrival(size int, fragmented bool, transmission uint64) (grown bool) {
 	switch {
 	case size <= p.base:
@@ -75,8 +76,8 @@ func (p *path) onArrival(size int, fragmented bool, transmission uint64) (grown 
 	return grown
 }
 
-// detectBlackHole weighs what an echo has told; sent is the newest transmission, and pause the least time between
-// strikes. It reports whether the path is found to carry no full datagrams any more.
+// detectBlackHole weighs what an ack has told; sent is the newest transmission, and minInterval the least time between
+// signs. It reports whether the path is found to carry no full datagrams any more.
 func (p *path) detectBlackHole(now int64, sent uint64, minInterval int64) (shrunk bool) {
 	if p.limited() || p.firstLarge == 0 || p.firstLarge <= p.mark {
 		return false
@@ -97,7 +98,7 @@ func (p *path) detectBlackHole(now int64, sent uint64, minInterval int64) (shrun
 	return true
 }
 
-// fallBackToBase has everything that the path does not carry whole sent again in parts, and forgives the network: a
+// fallBackToBase has everything that the path does not carry whole sent again in fragments, and forgives the network: a
 // size that does not pass says nothing of how much does.
 func (c *Core) fallBackToBase() {
 	c.stats.PathShrunk++
@@ -112,14 +113,14 @@ func (c *Core) fallBackToBase() {
 	c.congestion = newCongestion(c.cfg.Credit)
 }
 
-// checkPathMTU draws the conclusions from an echo.
+// checkPathMTU draws the conclusions from an ack.
 func (c *Core) checkPathMTU(now int64) {
 	if c.path.detectBlackHole(now, c.transmissions, max(minTimeout, c.rtt.timeout())) {
 		c.fallBackToBase()
 	}
 }
 
-// shouldFragment decides how a datagram of n bytes of a lane leaves, and notes it in its record.
+// shouldFragment decides how a datagram of n bytes of a space leaves, and notes it in its record.
 func (c *Core) shouldFragment(s *sendSpace, r *record, n int, now int64) bool {
 	if r.size = uint16(n); n <= c.path.base {
 		return false

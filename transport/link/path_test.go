@@ -48,12 +48,12 @@ func TestBlackHoleDetection(t *testing.T) {
 	}{
 		{"nothing", nil, full},
 		{"small ones alone prove nothing", series(5, 30, step{small: 9}), full},
-		{"four strikes", hole(4), full},
-		{"five strikes", hole(5), base},
+		{"four signs", hole(4), full},
+		{"five signs", hole(5), base},
 		{"a full one arrives between", append(append(hole(4), step{at: 125, wantLarge: 38}), hole(9)[4:8]...), full},
 		{"what is small overtakes", series(5, 1, step{large: 1, small: 9}), full},
 		{"within the tolerance for reordering", series(5, 30, step{large: 1, small: 4}), full},
-		{"in parts they arrive", series(5, 30, step{large: 1, fragmented: 2}), base},
+		{"in fragments they arrive", series(5, 30, step{large: 1, fragmented: 2}), base},
 		{"found to carry them again", append(hole(5), step{at: 900, wantLarge: 60}), full},
 	} {
 		p, sent := newPath(full, base), uint64(0)
@@ -153,7 +153,8 @@ func shrinks(t *testing.T, full, window int, congestion bool) {
 	}
 	for e, c := range d.core {
 		if s := c.Stats(); s.PathShrunk != 1 || s.PathGrown != 0 || s.DatagramFragmentsSent == 0 || c.path.size != base {
-			t.Errorf("end %d: shrunk %d times, grown %d times, %d parts", e, s.PathShrunk, s.PathGrown, s.DatagramFragmentsSent)
+			t.Errorf("end %d: shrunk %d times, grown %d times, %d fragments", e, s.PathShrunk, s.PathGrown,
+				s.DatagramFragmentsSent)
 		}
 	}
 	d.drop = nil
@@ -222,8 +223,8 @@ func TestLossIsNoNarrowPath(t *testing.T) {
 	}
 }
 
-// TestPartsOfTheGoldenDatagram: whatever the order of the parts, they are the datagram; what comes twice is counted,
-// and does nothing.
+// TestPartsOfTheGoldenDatagram: whatever the order of the fragments, they are the datagram; what comes twice is
+// counted, and does nothing.
 func TestPartsOfTheGoldenDatagram(t *testing.T) {
 	datagram := golden.Hex(t, "write")
 	fragment := func(i int) []byte {
@@ -249,7 +250,7 @@ func TestPartsOfTheGoldenDatagram(t *testing.T) {
 			t.Errorf("%v: placed %q", order, got)
 		}
 	}
-	d := goldenDuo(t) // what began to come in parts comes whole
+	d := goldenDuo(t) // what began to come in fragments comes whole
 	d.deliver(1, fragment(0))
 	d.deliver(1, datagram)
 	d.deliver(1, fragment(1))
@@ -257,12 +258,12 @@ func TestPartsOfTheGoldenDatagram(t *testing.T) {
 		len(d.core[1].reassemblers[spaceRequests].free) != 1 {
 		t.Errorf("%+v", s)
 	}
-	d = goldenDuo(t) // parts of something else
+	d = goldenDuo(t) // fragments of something else
 	for i := range 3 {
 		b := fragment(i)
 		b[8] = spaceResponses
 		if err := d.core[1].Receive(1, b); (err != nil) != (i == 2) {
-			t.Errorf("part %d: %v", i, err)
+			t.Errorf("fragment %d: %v", i, err)
 		}
 	}
 }

@@ -29,7 +29,7 @@ func (c *Core) Receive(now int64, d []byte) error {
 	return c.receiveNumbered(&h, d)
 }
 
-// receiveNumbered takes a datagram of one of the lanes.
+// receiveNumbered takes a datagram of one of the spaces.
 func (c *Core) receiveNumbered(h *header, d []byte) error {
 	c.countReceived(h)
 	switch c.recv[h.kind].accept(h.seq) {
@@ -50,7 +50,7 @@ func (c *Core) receiveNumbered(h *header, d []byte) error {
 	return c.handleFrames(h.kind, d)
 }
 
-// countReceived notes a datagram that is to be echoed.
+// countReceived notes a datagram that is to be acked.
 func (c *Core) countReceived(h *header) {
 	c.sinceLastAck[h.kind]++
 	if h.immediateAck || c.sinceLastAck[spaceRequests] >= c.cfg.AckEvery ||
@@ -59,11 +59,11 @@ func (c *Core) countReceived(h *header) {
 	}
 }
 
-// maxAckDelay is how long an echo that nobody waits for may wait for something to travel with: well below the peer's
+// maxAckDelay is how long an ack that nobody waits for may wait for something to travel with: well below the peer's
 // minProbe.
 const maxAckDelay = millisecond
 
-// EndBatch tells that no more datagrams are at hand, so what arrived should be echoed now; or soon, if the carrier
+// EndBatch tells that no more datagrams are at hand, so what arrived should be acked now; or soon, if the carrier
 // counts packets, the sender does not wait and nothing is missing.
 func (c *Core) EndBatch() {
 	switch {
@@ -284,7 +284,7 @@ func (c *Core) countDuplicates(d []byte) {
 	}
 }
 
-// handleAckFrame takes an echo that travels with other frames. Such a one tells of no holes.
+// handleAckFrame takes an ack that travels with other frames. Such a one tells of no holes.
 func (c *Core) handleAckFrame(b []byte) (int, string) {
 	if len(b) < ackFrameSize {
 		return 0, "an ack is cut off"
@@ -296,7 +296,7 @@ func (c *Core) handleAckFrame(b []byte) (int, string) {
 	return ackFrameSize, ""
 }
 
-// receiveAck learns what arrived, gives back what that frees, and finds what was lost. The echo's lanes stand at
+// receiveAck learns what arrived, gives back what that frees, and finds what was lost. The ack's spaces stand at
 // offset at.
 func (c *Core) receiveAck(now int64, b []byte, at int) error {
 	c.stats.AcksReceived++
@@ -304,7 +304,7 @@ func (c *Core) receiveAck(now int64, b []byte, at int) error {
 	c.rttSample = rttSample{}
 	before, newestAdvanced := c.send[0].inFlight+c.send[1].inFlight, false
 	for l := range c.send {
-		// An echo that follows a repetition sooner than any round trip tells of an earlier transmission (RFC 8985
+		// An ack that follows a repetition sooner than any round trip tells of an earlier transmission (RFC 8985
 		// §6.2); where round trips were longer than the waits, sooner than one waits now.
 		was, newest := c.send[l].inFlight, c.send[l].newestAcked
 		c.send[l].latestAckable, c.send[l].recentSpurious = now-c.rtt.min, c.loss.spurious > 0
@@ -345,8 +345,8 @@ func (c *Core) receiveAck(now int64, b []byte, at int) error {
 	return nil
 }
 
-// detectTailLoss repairs the end of a lane that is silent while the other is not: as long as one is heard of, there is
-// no silence that would. What is on its way may be long behind what was sent later on the other lane, so time
+// detectTailLoss repairs the end of a space that is silent while the other is not: as long as one is heard of, there is
+// no silence that would. What is on its way may be long behind what was sent later on the other space, so time
 // decides, not order.
 func (c *Core) detectTailLoss(now int64) {
 	before := now - max(minTimeout, c.pto())
@@ -385,16 +385,16 @@ func (c *Core) onResponseAcked(r *record) {
 	}
 }
 
-// rttSample is the newest transmission that an echo tells of for the first time.
+// rttSample is the newest transmission that an ack tells of for the first time.
 type rttSample struct {
 	transmission uint64
 	sentAt       int64
 	repeated     bool
 }
 
-// noteAcked notes a record that an echo tells of, and what it says of the path. Only the newest one makes a round trip:
-// what was sent before it may have waited for an echo that was lost (RFC 9002 §5.1). One that was repeated makes
-// none, since nobody knows which transmission was echoed (Karn).
+// noteAcked notes a record that an ack tells of, and what it says of the path. Only the newest one makes a round trip:
+// what was sent before it may have waited for an ack that was lost (RFC 9002 §5.1). One that was repeated makes
+// none, since nobody knows which transmission was acked (Karn).
 func (c *Core) noteAcked(r *record) {
 	c.loss.onArrival(int(r.sends))
 	if c.path.onArrival(int(r.size), r.fragmented, r.transmission) {

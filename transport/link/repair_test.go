@@ -44,7 +44,7 @@ func TestLostTailOfABurstCostsOneProbe(t *testing.T) {
 	if !d.run(second) {
 		t.Fatal("stuck")
 	}
-	// Ten that were lost, and a copy of the last of them: the probe has shown that the way loses.
+	// Ten that were lost, and a copy of the last of them: the probe has shown that the path loses.
 	if s := d.core[0].Stats(); s.Probes != 1 || s.Timeouts != 0 || s.DatagramsResent != 11 {
 		t.Errorf("%d probes, %d time-outs, %d re-sent; want 1, 0, 11", s.Probes, s.Timeouts, s.DatagramsResent)
 	}

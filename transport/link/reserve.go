@@ -53,10 +53,10 @@ func (c *Core) Reserve(head []byte, n int) []byte {
 	return dst
 }
 
-// Abort says that what was aimed is not authentic.
+// Abort says that the datagram with the reservation is not authentic.
 func (c *Core) Abort() { c.cfg.Table.Release(c.reservation.tx.ref) }
 
-// Commit says that what was aimed is authentic and in its place.
+// Commit says that the datagram with the reservation is authentic, its body in place.
 func (c *Core) Commit(now int64) {
 	a := &c.reservation
 	c.cfg.Table.AddWritten(a.tx.ref, a.n)

@@ -237,8 +237,8 @@ func TestInPlaceIsTheSameAsCopied(t *testing.T) {
 	t.Logf("%d chunks opened in place, %d forged heads found a place", places, forged)
 }
 
-// forge aims a packet's head, with so many changes, at end e, and finds it forged. It reports whether it was given a
-// place.
+// forge calls Reserve for a packet's head, with so many changes, at end e, and finds it forged. It reports whether it
+// was given a place.
 func (w *wire) forge(e int, p packet, changes int, rng *rand.Rand) bool {
 	w.t.Helper()
 	head := bytes.Clone(p.data[:p.head])
@@ -326,7 +326,7 @@ func TestPlacesAreForMissingChunksOnly(t *testing.T) {
 		return func(h []byte) { binary.LittleEndian.PutUint32(h[at:], binary.LittleEndian.Uint32(h[at:])+by) }
 	}
 	for name, change := range map[string]func([]byte){
-		"version": put(0, 1), "responses": put(1, spaceResponses), "echo": put(1, kindAck), "unknown kind": put(1, 9),
+		"version": put(0, 1), "responses": put(1, spaceResponses), "ack": put(1, kindAck), "unknown kind": put(1, 9),
 		"another view": plus(2, 1), "number that has arrived": plus(4, ^uint32(0)), "number long past": plus(4, 1<<31),
 		"number beyond the credit": plus(4, goldenCredit+2), "pieces": put(8, frameScatter), "padding": put(8, framePad),
 		"dmove":  put(9, flagDmove),

@@ -35,7 +35,7 @@ func (c *Core) next(now int64, buf []byte) int {
 		return c.buildTailCopy(now, buf)
 	}
 	if c.built == nil {
-		return n // an echo
+		return n // an ack
 	}
 	space := int(buf[1] &^ flagImmediateAck)
 	if c.shouldFragment(&c.send[space], c.built, n+len(c.body), now) {
@@ -87,7 +87,7 @@ func (c *Core) countStall() {
 	c.stall = cause
 }
 
-// NextAck builds an echo into buf if one is due, and nothing else: for a receiver that sends it without waiting
+// NextAck builds an ack into buf if one is due, and nothing else: for a receiver that sends it without waiting
 // for the pump.
 func (c *Core) NextAck(buf []byte) int {
 	if c.ackDue {
@@ -115,7 +115,7 @@ func (c *Core) ackSent() {
 	c.stats.AcksSent++
 }
 
-// addAck puts an echo in front of other frames, if one is owed, tells of no holes and leaves room for those of the
+// addAck puts an ack in front of other frames, if one is owed, tells of no holes and leaves room for those of the
 // given size.
 func (c *Core) addAck(b []byte, next int) int {
 	if !c.cfg.Piggyback || c.sinceLastAck == [numSpaces]int{} || headerSize+ackFrameSize+next > c.path.size {
@@ -233,7 +233,7 @@ func (c *Core) cutData(o *op, t *outTx, p *Piece, offset uint32) {
 // cutPieces makes a transaction of as many pieces as a datagram holds, or of what comes next of a piece that is longer
 // than any.
 func (c *Core) cutPieces(o *op, t *outTx) {
-	// a first one that the path does not carry goes in parts
+	// a first one that the path does not carry goes in fragments
 	size, n, most := scatterHeader, o.piecesCut, c.cfg.MaxDatagram
 	for n < len(o.pieces) && headerSize+size+pieceHeader+len(o.pieces[n].Data) <= most {
 		size += pieceHeader + len(o.pieces[n].Data)
@@ -281,7 +281,7 @@ func (c *Core) buildRequests(now int64, buf []byte) int {
 	n += c.addAck(buf[n:], c.frameSize(&c.outTx[c.cutting])) // Next has seen to it that something is being cut
 	for n < c.path.size && c.cutNext(now) {                  // no transaction is begun for a datagram that is full
 		t := &c.outTx[c.cutting]
-		if n+c.frameSize(t) > c.path.size && len(r.items) > 0 { // a first one that is longer goes in parts
+		if n+c.frameSize(t) > c.path.size && len(r.items) > 0 { // a first one that is longer goes in fragments
 			break
 		}
 		r.items = append(r.items, item{kind: frameWrite, id: t.id, chunk: t.next})

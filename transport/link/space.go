@@ -7,11 +7,11 @@ import (
 	"ringlet/internal/invariants"
 )
 
-// A lane numbers its datagrams and repeats one that was lost under its own number, so the receiver's bitmap makes
-// every datagram take effect once, whatever the network does. Credits are cumulative, as in NIC-crossbar §3.3.1: the
-// receiver publishes "datagrams that have arrived, each counted once, plus the credit of the link"; the sender never
-// numbers one beyond. A lost credit is made good by the next, a lost datagram keeps its credit until it is repaired,
-// and both counters may wrap.
+// A packet number space numbers its datagrams and repeats one that was lost under its own number, so the receiver's
+// bitmap makes every datagram take effect once, whatever the network does. Credits are cumulative, as in NIC-crossbar
+// §3.3.1: the receiver publishes "datagrams that have arrived, each counted once, plus the credit of the link"; the
+// sender never numbers one beyond. A lost credit is made good by the next, a lost datagram keeps its credit until it is
+// repaired, and both counters may wrap.
 
 // item is one thing in a datagram that must be sent again when the datagram is lost.
 type item struct {
@@ -20,13 +20,13 @@ type item struct {
 	id    uint32 // transaction, or signal number
 }
 
-// record is a datagram that was sent and has not been echoed.
+// record is a datagram that was sent and has not been acked.
 type record struct {
 	seq          uint32
-	outstanding  bool   // sent, not yet echoed
+	outstanding  bool   // sent, not yet acked
 	queued       bool   // in the repair queue
 	repeated     bool   // sent more than once
-	fragmented   bool   // sent in parts at least once
+	fragmented   bool   // sent in fragments at least once
 	sends        uint8  // how often it was sent
 	size         uint16 // of its last transmission, bytes
 	timerRepair  bool   // sent again after a silence, or about to be: what is heard of it now is heard of that
@@ -35,19 +35,19 @@ type record struct {
 	items        []item
 }
 
-// sendSpace is the sending half of a lane.
+// sendSpace is the sending half of a packet number space.
 type sendSpace struct {
 	ring           []record
 	mask           uint32
 	next           uint32   // number of the next new datagram
 	low            uint32   // oldest number that may be live
 	limit          uint32   // cumulative credit
-	inFlight       int      // datagrams sent and not echoed
+	inFlight       int      // datagrams sent and not acked
 	awaitingRepair int      // of them, known to be lost and not sent again yet
-	fragmentNext   bool     // the next datagram that is sent again goes in parts if it is longer than the base size
+	fragmentNext   bool     // the next datagram that is sent again goes in fragments if it is longer than the base size
 	urgentRepairs  int      // repairs that no congestion window may hold back, because nothing has been heard for long
 	newestAcked    uint64   // newest transmission known to have arrived
-	lastProgress   int64    // when something of the lane was last heard to have arrived, ns
+	lastProgress   int64    // when something of the space was last heard to have arrived, ns
 	latestAckable  int64    // of a datagram that was repeated later than this, ns, an earlier transmission has arrived
 	recentSpurious bool     // datagrams were sent again too soon of late: what is heard need not be of a repetition
 	repairQueue    []uint32 // fifo of numbers to send again
@@ -110,8 +110,8 @@ func (s *sendSpace) queueRepair(r *record, byTimer bool) {
 	s.repairQueue = append(s.repairQueue, r.seq)
 }
 
-// applyAck takes what the receiver says of this lane. It calls acked for each record that has newly arrived. It reports
-// false if the echo speaks of datagrams that were never sent.
+// applyAck takes what the receiver says of this space. It calls acked for each record that has newly arrived. It
+// reports false if the ack speaks of datagrams that were never sent.
 func (s *sendSpace) applyAck(next, limit uint32, bitmap []byte, acked func(*record)) bool {
 	if int32(next-s.next) > 0 {
 		return false
@@ -193,7 +193,7 @@ func (s *sendSpace) repairOverdue(before int64, n int) {
 	}
 }
 
-// recvSpace is the receiving half of a lane.
+// recvSpace is the receiving half of a packet number space.
 type recvSpace struct {
 	bits          []uint64
 	mask          uint32
@@ -202,7 +202,7 @@ type recvSpace struct {
 	distinct      uint32 // arrived, each counted once
 	credit        uint32
 	duplicates    uint32 // arrived again
-	unreportedGap bool   // something was overtaken since the last echo
+	unreportedGap bool   // something was overtaken since the last ack
 }
 
 func newRecvSpace(ring, credit int) recvSpace {
@@ -263,7 +263,7 @@ func (r *recvSpace) hasUnreportedGap() bool { return r.unreportedGap && r.next !
 // limit is the cumulative credit.
 func (r *recvSpace) limit() uint32 { return r.distinct + r.credit }
 
-// putAck writes the lane's echo and returns its length.
+// putAck writes the space's ack and returns its length.
 func (r *recvSpace) putAck(b []byte) int {
 	words := int(r.high-r.next+63) / 64
 	putSpaceAck(b, r.next, r.limit(), words, uint16(r.duplicates))

@@ -2,7 +2,8 @@ package link
 
 import "testing"
 
-// TestLostSignalIsRepairedWhileRequestsFlow: the last datagram of a lane is lost, and the other lane leaves no silence.
+// TestLostSignalIsRepairedWhileRequestsFlow: the last datagram of a space is lost, and the other space leaves no
+// silence.
 func TestLostSignalIsRepairedWhileRequestsFlow(t *testing.T) {
 	d := newDuo(t, Config{Piggyback: true, Congestion: true})
 	lose := true

@@ -2,7 +2,7 @@ package link
 
 // Repair by time. The gap rule repairs everything but the tail: when the newest datagrams of a burst are lost,
 // nothing later overtakes them. So after a silence the newest one is sent again as a probe (RFC 8985 §7 does the
-// same for TCP); its echo lets the gap rule do the rest. Only when probes stay unanswered are the oldest datagrams
+// same for TCP); its ack lets the gap rule do the rest. Only when probes stay unanswered are the oldest datagrams
 // sent again, ever more slowly.
 
 const (
@@ -26,7 +26,7 @@ const (
 	timeoutBurst = 16
 )
 
-// rtt is the smoothed round trip (RFC 6298), and the longest of late. An echo waits behind what its sender has just
+// rtt is the smoothed round trip (RFC 6298), and the longest of late. An ack waits behind what its sender has just
 // given to a slow port, 40 ms at 200 Mbit/s, once in a cycle of phases; between, signals make short round trips that
 // would let 4 × the variance forget it, and every phase begin with probes for nothing (0.3 % of all datagrams with 8
 // nodes, 2026-11-21).
@@ -40,8 +40,8 @@ func (r *rtt) init() {
 	r.smoothed, r.variance, r.min, r.assumedMax = initialRTT, initialRTT/2, initialRTT, initialAssumedRTT
 }
 
-// sample takes one round trip. Longer ones than maxTimeout say that the peer or the way stood still, not how long the
-// way is.
+// sample takes one round trip. Longer ones than maxTimeout say that the peer or the path stood still, not how long the
+// path is.
 func (r *rtt) sample(d int64) {
 	if d < 0 {
 		return
@@ -81,7 +81,7 @@ func (c *Core) repairDelay() int64 {
 	return min(maxTimeout, max(minTimeout, c.pto())<<(c.backoff-1))
 }
 
-// probesQuickly reports whether the next probe comes soon, since the way loses.
+// probesQuickly reports whether the next probe comes soon, since the path loses.
 func (c *Core) probesQuickly() bool {
 	return c.loss.quickProbes < maxQuickProbes && c.backoff == 0 && c.loss.isLossy()
 }
@@ -142,7 +142,7 @@ func (c *Core) Tick(now int64) {
 		} else {
 			c.stats.Timeouts++
 			c.loss.onTimeout(c.ambiguousAcks)
-			if !shrunk { // once, however many lanes are silent
+			if !shrunk { // once, however many spaces are silent
 				c.congestion.shrink()
 				shrunk = true
 			}
@@ -164,7 +164,7 @@ func (c *Core) Tick(now int64) {
 	}
 }
 
-// queueProbe queues the newest outstanding datagram of a lane.
+// queueProbe queues the newest outstanding datagram of a space.
 func (c *Core) queueProbe(s *sendSpace) {
 	for seq := s.next - 1; int32(seq-s.low) >= 0; seq-- {
 		if r := &s.ring[seq&s.mask]; r.outstanding {

@@ -11,14 +11,14 @@ import (
 // another version is refused.
 const Version = 5
 
-// A datagram belongs to one of two lanes, or is an echo. The lanes have separate sequence numbers and credits, so that
-// requests can never starve the responses that would free them (SCI-bridge §II.B.1).
+// A datagram belongs to one of two packet number spaces, or is an ack. The spaces have separate sequence numbers and
+// credits, so that requests can never starve the responses that would free them (SCI-bridge §II.B.1).
 const (
 	spaceRequests  = 0 // remote writes
 	spaceResponses = 1 // signals, completions, refusals
 	numSpaces      = 2
 	kindAck        = 2 // unsequenced: what arrived, and how much more may be sent
-	kindFragment   = 3 // a part of a datagram of one of the lanes, under its number
+	kindFragment   = 3 // a fragment of a datagram of one of the spaces, under its number
 )
 
 // Frame types. docs/format/wire.md draws them.
@@ -48,7 +48,7 @@ const (
 // MaxSignal is the longest payload of a signal, bytes.
 const MaxSignal = 1024
 
-// MinDatagram is the smallest datagram a carrier must bear: a signal of full length, or an echo.
+// MinDatagram is the smallest datagram a carrier must bear: a signal of full length, or an ack.
 const MinDatagram = headerSize + signalHeader + MaxSignal
 
 const (
@@ -64,7 +64,7 @@ func malformed(at int, why string) error {
 // header is the first 8 bytes of every datagram.
 type header struct {
 	kind         uint8
-	immediateAck bool // the sender can send no more until it hears an echo
+	immediateAck bool // the sender can send no more until it hears an ack
 	view         uint16
 	seq          uint32
 }
@@ -79,7 +79,7 @@ func putHeader(b []byte, h header) {
 	binary.LittleEndian.PutUint32(b[4:], h.seq)
 }
 
-// Urgent tells of a datagram that Next has built whether it holds nothing but what others wait for: an echo, answers,
+// Urgent tells of a datagram that Next has built whether it holds nothing but what others wait for: an ack, answers,
 // signals. It may overtake others on the way.
 func Urgent(d []byte) bool { return d[1]&^flagImmediateAck != spaceRequests }
 
@@ -179,7 +179,7 @@ func chunkCount(total, chunkSize int) int { return max(1, (total+chunkSize-1)/ch
 
 func chunkLen(total, chunkSize, chunk int) int { return min(chunkSize, total-chunk*chunkSize) }
 
-// spaceAckHeader is the fixed part of one lane's echo: next (every datagram below has arrived), limit (the credit:
+// spaceAckHeader is the fixed part of one space's ack: next (every datagram below has arrived), limit (the credit:
 // datagrams with numbers below may be sent) and the number of 64-bit words of the bitmap that follows (bit i: next+i
 // has arrived). The last number counts the datagrams that have arrived again.
 const spaceAckHeader = 12
@@ -191,13 +191,13 @@ func putSpaceAck(b []byte, next, limit uint32, words int, duplicates uint16) {
 	binary.LittleEndian.PutUint16(b[10:], duplicates)
 }
 
-// ackFrameSize is the length of an echo that travels with other frames: both lanes, without holes.
+// ackFrameSize is the length of an ack that travels with other frames: both spaces, without holes.
 const ackFrameSize = ackFrameHeader + numSpaces*spaceAckHeader
 
-// parseDuplicates is how many datagrams of a lane have arrived again, as its echo says.
+// parseDuplicates is how many datagrams of a space have arrived again, as its ack says.
 func parseDuplicates(space []byte) uint16 { return binary.LittleEndian.Uint16(space[10:]) }
 
-// parseSpaceAck returns the parts of one lane's echo and what follows it.
+// parseSpaceAck returns the parts of one space's ack and what follows it.
 func parseSpaceAck(b []byte) (next, limit uint32, bitmap, rest []byte, ok bool) {
 	if len(b) < spaceAckHeader {
 		return 0, 0, nil, nil, false
@@ -296,7 +296,7 @@ func scatterSize(b []byte) int {
 	return n
 }
 
-// fragmentFrame is a part of a datagram.
+// fragmentFrame is a fragment of a datagram.
 type fragmentFrame struct {
 	space        uint8
 	index, count int
@@ -304,7 +304,7 @@ type fragmentFrame struct {
 	data         []byte
 }
 
-// fragmentSize is how many bytes each part but the last has.
+// fragmentSize is how many bytes each fragment but the last has.
 func fragmentSize(total, count int) int { return (total + count - 1) / count }
 
 func putFragmentHeader(b []byte, space uint8, index, count, total int) {
@@ -313,7 +313,8 @@ func putFragmentHeader(b []byte, space uint8, index, count, total int) {
 	b[6], b[7] = 0, 0
 }
 
-// parseFragment reads a part of a datagram of at most the given size. What a carrier has filled it up with is left out.
+// parseFragment reads a fragment of a datagram of at most the given size. What a carrier has filled it up with is left
+// out.
 func parseFragment(d []byte, most int) (f fragmentFrame, why string) {
 	if len(d) <= fragmentHeader {
 		return f, "a fragment is cut off"

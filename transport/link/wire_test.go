@@ -140,7 +140,7 @@ func TestGoldenBytesAreUnderstood(t *testing.T) {
 	}
 	d.deliver(0, golden.Hex(t, "echo"))
 	if s := &d.core[0].send[spaceRequests]; s.inFlight != 1 || s.low != goldenSeq+1 || s.limit != goldenSeq+90 {
-		t.Errorf("echo: %d live, low %#x, limit %#x", s.inFlight, s.low, s.limit)
+		t.Errorf("ack: %d live, low %#x, limit %#x", s.inFlight, s.low, s.limit)
 	}
 }
 
@@ -182,17 +182,17 @@ func TestMalformedDatagramsAreNamed(t *testing.T) {
 		{"done to nothing", golden.Hex(t, "done"), "a transaction that is not open"},
 		{"refused to nothing", golden.Hex(t, "refused"), "a transaction that is not open"},
 		{"refused without reason", with(t, "refused", 9, 0), "a refusal without a reason"},
-		{"part cut", golden.Hex(t, "part")[:16], "a fragment is cut off"},
-		{"part's data cut", golden.Hex(t, "part")[:20], "a fragment is cut off"},
+		{"fragment cut", golden.Hex(t, "part")[:16], "a fragment is cut off"},
+		{"fragment's data cut", golden.Hex(t, "part")[:20], "a fragment is cut off"},
 		{"fragment of no space", with(t, "part", 8, 2), "a fragment that is of no datagram"},
-		{"part beyond the last", with(t, "part", 9, 3), "a fragment that is of no datagram"},
-		{"part of too many", with(t, "part", 10, 65), "a fragment that is of no datagram"},
-		{"part of none", with(t, "part", 10, 0), "a fragment that is of no datagram"},
-		{"part of too much", with(t, "part", 12, 0xff, 0xff), "a fragment that is of no datagram"},
-		{"part beyond the credit", with(t, "part", 4, 0x65), "numbered beyond the credit"},
+		{"fragment beyond the last", with(t, "part", 9, 3), "a fragment that is of no datagram"},
+		{"fragment of too many", with(t, "part", 10, 65), "a fragment that is of no datagram"},
+		{"fragment of none", with(t, "part", 10, 0), "a fragment that is of no datagram"},
+		{"fragment of too much", with(t, "part", 12, 0xff, 0xff), "a fragment that is of no datagram"},
+		{"fragment beyond the credit", with(t, "part", 4, 0x65), "numbered beyond the credit"},
 		{"beyond the credit", with(t, "write", 4, 0x65), "numbered beyond the credit"},
-		{"echo cut", golden.Hex(t, "echo")[:30], "an ack is cut off"},
-		{"echo of nothing sent", golden.Hex(t, "echo"), "datagrams never sent"},
+		{"ack cut", golden.Hex(t, "echo")[:30], "an ack is cut off"},
+		{"ack of nothing sent", golden.Hex(t, "echo"), "datagrams never sent"},
 	} {
 		c := goldenDuo(t).core[0]
 		err := c.Receive(1, tc.d)
@@ -213,7 +213,7 @@ func TestAnotherViewIsDroppedAndCounted(t *testing.T) {
 	}
 }
 
-// TestTarget: the first window of a write or of pieces, behind an echo or not, and of nothing else.
+// TestTarget: the first window of a write or of pieces, behind an ack or not, and of nothing else.
 func TestTarget(t *testing.T) {
 	want := goldenWrite(false).Ref
 	write := golden.Hex(t, "write")
@@ -221,7 +221,7 @@ func TestTarget(t *testing.T) {
 	ack[0] = frameAck
 	behind := append(append(append([]byte(nil), write[:headerSize]...), ack...), write[headerSize:]...)
 	pieces := golden.Hex(t, "pieces")
-	for name, d := range map[string][]byte{"write": write, "behind an echo": behind, "pieces": pieces} {
+	for name, d := range map[string][]byte{"write": write, "behind an ack": behind, "pieces": pieces} {
 		if r, ok := Target(d); !ok || r != want {
 			t.Errorf("%s: %v, %v", name, r, ok)
 		}
