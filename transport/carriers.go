@@ -74,7 +74,7 @@ const (
 	localPrefix = "local+"
 )
 
-// Choices lists what Choose takes.
+// Choices lists what ParseChoice takes.
 func Choices() []string {
 	out := append(registry.Names(Kinds), autoName)
 	for _, r := range Kinds {

@@ -228,7 +228,7 @@ func (e *Endpoint) install(ctx context.Context, rank int, conn Conn, h hello, di
 		Table:       e.cfg.Table,
 		Congestion:  bulk,
 		Piggyback:   bulk,
-		AckEvery:    max(1, credit/6), // six echoes per credit keep the sender going when one is lost
+		AckEvery:    max(1, credit/6), // six acks per credit keep the sender going when one is lost
 	})
 	p := newPeer(rank, h.carriers.preferred(), e.cfg.View.Members[rank].Name, direct, e.cfg.Handler)
 	p.damage = damage

@@ -7,10 +7,10 @@ package transport
 //	            3 Flush            (sequential)  outside mu: one system call
 //	receiver    4 Reserve, Commit  (sequential)  under mu, for a read's packets: opened straight into their place
 //	            5 Handler          (sequential)  events, outside mu
-//	            6 Idle             (sequential)  nothing more is at hand: the echo falls due
+//	            6 Idle             (sequential)  nothing more is at hand: the ack falls due
 //
 // Whoever has made something due drives, if nobody does already: a caller its own write, the receiver answers,
-// echoes and what new credit allows. So a write travels without waking another goroutine. The pump drives when time
+// acks and what new credit allows. So a write travels without waking another goroutine. The pump drives when time
 // has passed, when processors are at hand to seal on one and open on another, and always where sending may wait for
 // room.
 //
@@ -37,7 +37,7 @@ type datagramEngine struct {
 	// immutable after newDatagramEngine
 	*peer
 	conn     directConn
-	pumpOnly bool          // only the pump sends, but for echoes
+	pumpOnly bool          // only the pump sends, but for acks
 	inline   bool          // the receiver sends as well
 	trace    func(Stage)   // nil: nobody follows writes
 	pumpWake chan struct{} // the pump has something to look at
@@ -50,7 +50,7 @@ type datagramEngine struct {
 	ackBuf      []byte       // owned by the receiver; nil where nothing is pumped
 	readTime    int64        // of the read in hand
 	parseErr    error        // of the read in hand
-	spareEvents []link.Event // owned by who holds telling: exchanged with the core's
+	spareEvents []link.Event // owned by who holds notifyMu: exchanged with the core's
 
 	sendMu   sync.Mutex // held by the driver
 	notifyMu sync.Mutex // held while the handler is told
@@ -255,7 +255,7 @@ func (l *datagramEngine) Receive(d []byte) {
 // EndRead tells the handler what has happened, and sends what has fallen due.
 func (l *datagramEngine) EndRead() {
 	ackSize := 0
-	if l.pumpOnly { // all that was at hand has been read; the pump may be waiting for room, and the echo must not
+	if l.pumpOnly { // all that was at hand has been read; the pump may be waiting for room, and the ack must not
 		l.core.EndBatch()
 		ackSize = l.core.NextAck(l.ackBuf)
 	}
@@ -279,7 +279,7 @@ func (l *datagramEngine) EndRead() {
 	l.notifyMu.Unlock()
 }
 
-// Idle makes the echo of what has come fall due.
+// Idle makes the ack of what has come fall due.
 func (l *datagramEngine) Idle() {
 	l.mu.Lock()
 	l.core.EndBatch()
@@ -403,7 +403,7 @@ func (l *datagramEngine) preparePumpSleep() (deadline int64) {
 	return deadline
 }
 
-// wakeTolerance is how much later than its deadline the pump may wake: a wake-up costs more than so much patience.
+// wakeTolerance is how much later than its deadline the pump may wake: a wake-up costs more than so much waiting.
 const wakeTolerance = int64(100 * time.Microsecond)
 
 // mustWakePump reports whether the pump must be woken, since it sleeps beyond the next deadline. mu is held.

@@ -105,7 +105,7 @@ type Endpoint struct {
 	stop context.CancelFunc
 
 	// atomic
-	peers   []atomic.Pointer[peer]        // by rank; set in New for this node and in Connect for others, then by returns
+	peers   []atomic.Pointer[peer]        // by rank; set in New for this node and in Connect for others, then by mayRejoin
 	refused [numRefuseCodes]atomic.Uint64 // peers turned away
 
 	mu          sync.Mutex // guards what follows

@@ -14,7 +14,7 @@ type lossyConn struct {
 	// owned by the receiver
 	share         float64
 	rng           *rand.Rand
-	reserveCalled bool // the datagram in hand has been aimed, so its fate is known
+	reserveCalled bool // Reserve was called for the datagram in hand, so its fate is known
 	lose          bool
 
 	dropped atomic.Uint64

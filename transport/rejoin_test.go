@@ -75,7 +75,7 @@ func TestKilledPeerComesBack(t *testing.T) {
 	}
 }
 
-// grantWhenLinked grants when the link is there, which Returned tells just before.
+// grantWhenLinked grants when the link is there, which OnRejoin tells just before.
 func (p *party) grantWhenLinked(ctx context.Context) error {
 	announce, err := p.grant()
 	for err == nil && announce() != nil {

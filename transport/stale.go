@@ -18,7 +18,7 @@ type staleConn struct {
 	peer    shmem.Peer
 
 	// owned by the receiver
-	reserveCalled bool // the datagram in hand has been aimed, so its fate is known
+	reserveCalled bool // Reserve was called for the datagram in hand, so its fate is known
 	damaged       bool // the row is damaged for it
 }
 

@@ -288,7 +288,7 @@ func startWriters(over *atomic.Bool, oneWriter bool, write func(rank int) bool) 
 	}
 }
 
-// full waits until a writer waits for room on the way to a rank.
+// full waits until a writer waits for room on the path to a rank.
 func (s *spoke) full(rank int) {
 	before := s.ep.LinkStats(rank).StallsQueue
 	for end := time.Now().Add(2 * time.Second); s.ep.LinkStats(rank).StallsQueue == before && time.Now().Before(end); {

@@ -160,7 +160,7 @@ func (o *Opener) OpenRest(dst []byte) Verdict {
 // PlainSize is the number of bytes that Open writes at most.
 func PlainSize(packet []byte) int { return len(packet) - HeaderSize }
 
-// Open writes the packet in hand to dst, which has room for Size bytes, and returns its kind, and what a datagram
+// Open writes the packet in hand to dst, which has room for PlainSize bytes, and returns its kind, and what a datagram
 // holds.
 func (o *Opener) Open(dst []byte) (Kind, []byte, Verdict) {
 	plain, err := o.key.aead.Open(dst[:0], o.nonce[:], o.packet[HeaderSize:], o.packet[:HeaderSize])

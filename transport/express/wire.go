@@ -46,7 +46,7 @@ const (
 )
 
 // IsSession reports whether a packet from a socket that quic-go uses too is one of a session, or pretends to be: a
-// short header, and a connection ID that begins with a bit that quic-go's never have here (Plain).
+// short header, and a connection ID that begins with a bit that quic-go's never have here (ClearSessionBit).
 func IsSession(b []byte) bool { return len(b) > 1 && b[0]&0xC0 == 0x40 && b[1]&sessionBit != 0 }
 
 // ID makes the connection ID of a session out of 64 random bits.

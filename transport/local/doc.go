@@ -3,7 +3,7 @@
 //
 // It takes the idea that carries everything at its word: the network is memory. The peer's exported segments are
 // mapped, and a remote write is a store into them, checked by the peer's export table (shmem.OpenTable) as a datagram
-// would be. A message only tells the peer that bytes are in place; it goes through a door, a ring buffer in shared
+// would be. A message only tells the peer that bytes are in place; it goes through a mailbox, a ring buffer in shared
 // memory that the receiver owns and one sender fills. While the receiver is awake nobody makes a system call.
 //
 // What the caller must do, in this order: New, hand Offer to the peer by a connection that has proved who it is, Join

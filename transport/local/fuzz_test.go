@@ -26,8 +26,8 @@ func newTestRing(size int) (*mailboxWriter, *mailboxReader) {
 	return &mailboxWriter{mailbox: d}, &mailboxReader{mailbox: d}
 }
 
-// FuzzMailbox gives a receiver a door in which another process wrote anything: it reads records or says what is wrong,
-// and comes to an end.
+// FuzzMailbox gives a receiver a mailbox in which another process wrote anything: it reads records or says what is
+// wrong, and comes to an end.
 func FuzzMailbox(f *testing.F) {
 	head := func(k kind, reason uint8, count, size int) []byte {
 		b := make([]byte, 64)

@@ -82,7 +82,7 @@ type grants interface {
 	Close() error
 }
 
-// New makes one end of a link, with a door for the peer to send by. Next come Offer and Join.
+// New makes one end of a link, with a mailbox for the peer to send by. Next come Offer and Join.
 func New(cfg Config) (*Link, error) {
 	if cfg.Ring == 0 {
 		cfg.Ring = defaultRing

@@ -179,7 +179,7 @@ func TestWriteManyIsOneOutcome(t *testing.T) {
 	}
 }
 
-// TestSignalNeverWaits: more signals than the door holds, while nobody reads, and all of them in order.
+// TestSignalNeverWaits: more signals than the mailbox holds, while nobody reads, and all of them in order.
 func TestSignalNeverWaits(t *testing.T) {
 	open := make(chan struct{})
 	var got []string
@@ -269,7 +269,7 @@ func TestWriteWaitsWhileTheMailboxIsFull(t *testing.T) {
 }
 
 // TestRandomTraffic: both ends write, in parallel, from several goroutines, with signals and batches between, through a
-// small door.
+// small mailbox.
 func TestRandomTraffic(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		a, b := duo(t, 64*shmem.PageSize, Config{

@@ -9,7 +9,7 @@ import (
 	"ringlet/shmem"
 )
 
-// The layout of a door, drawn in docs/format/local.md. Words that different processes write lie on different cache
+// The layout of a mailbox, drawn in docs/format/local.md. Words that different processes write lie on different cache
 // lines.
 const (
 	mailboxMagic   = "RNGLDOOR"
@@ -38,8 +38,8 @@ const (
 
 type nonce [16]byte
 
-// corruptError is something in a door that cannot be: the process that writes there has gone wrong. The link is of no
-// use then.
+// corruptError is something in a mailbox that cannot be: the process that writes there has gone wrong. The link is of
+// no use then.
 func corruptError(mailbox, what string, v uint64) error {
 	return fmt.Errorf("mailbox %s: the %s cannot be %#x", mailbox, what, v)
 }
@@ -56,7 +56,7 @@ type mailbox struct {
 	nonce       nonce
 }
 
-// createMailbox makes a door for this process to receive by.
+// createMailbox makes a mailbox for this process to receive by.
 func createMailbox(name, dir string, size int) (*mailbox, error) {
 	seg, err := shmem.Create(name, mailboxHeader+size, shmem.WithDir(dir))
 	if err != nil {
@@ -72,7 +72,7 @@ func createMailbox(name, dir string, size int) (*mailbox, error) {
 	return mailboxOfSegment(seg), nil
 }
 
-// openMailbox maps a door that a peer made, to send by. It must hold the given nonce.
+// openMailbox maps a mailbox that a peer made, to send by. It must hold the given nonce.
 func openMailbox(name, dir string, want nonce) (*mailbox, error) {
 	seg, err := shmem.Open(name, shmem.WithDir(dir))
 	if err != nil {

@@ -17,7 +17,7 @@ const (
 	maxNames     = maxOffer - offerHeader
 )
 
-// offer says where one end's memory is: its export table and its door for this link. The two numbers are random and
+// offer says where one end's memory is: its export table and its mailbox for this link. The two numbers are random and
 // stand in the memory too, so that the peer knows that it sees the same memory and not something of the same name.
 type offer struct {
 	table   string

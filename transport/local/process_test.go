@@ -192,7 +192,7 @@ func init() {
 		}
 		return e.link.Signal(putRef(r))
 	})
-	// stuck never returns from its handler, so that its door fills.
+	// stuck never returns from its handler, so that its mailbox fills.
 	children["stuck"] = play(1<<20, minRing, func(e *end) {
 		e.onPlaced = func(link.Placement) { select {} } // bounded by the test, which kills this process
 	}, func(e *end) error { return e.sendRefs(1, 128) })

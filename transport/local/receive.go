@@ -2,9 +2,9 @@ package local
 
 // The receiving half. Pipeline, all of it by one goroutine:
 //
-//	1 next     (sequential)  a record out of this node's door, checked and copied
+//	1 next     (sequential)  a record out of this node's mailbox, checked and copied
 //	2 Handler  (sequential)  what it says; the bytes of writes have long been in place
-//	3 taken    (sequential)  once per batch: the room is the sender's again
+//	3 release  (sequential)  once per batch: the room is the sender's again
 //	4 yield    (sequential)  look shortly, then who was told of a batch goes on
 //	5 await    (sequential)  look for a while, then sleep; only a sleeper costs the sender a system call
 //
@@ -21,10 +21,10 @@ import (
 const (
 	// recordsPerBatch is how many records are read before their room is given back.
 	recordsPerBatch = 256
-	// spinLooks is how often the door is looked at, with a pause between, before others may go on: about 1 µs.
+	// spinLooks is how often the mailbox is looked at, with a pause between, before others may go on: about 1 µs.
 	spinLooks = 32
-	// looksAfterNotify is how often the door is looked at before those who were told something may go on. Without a look
-	// they would go on sooner, but a pair of units was slower by 5 to 17 % (docs/design/012-local.md).
+	// looksAfterNotify is how often the mailbox is looked at before those who were told something may go on. Without a
+	// look they would go on sooner, but a pair of units was slower by 5 to 17 % (docs/design/012-local.md).
 	looksAfterNotify = 8
 	// netYieldEvery is how often those who were told go on before those, too, who wait for the network.
 	netYieldEvery = 64
@@ -110,7 +110,7 @@ func (l *Link) handleRecord(r *record) error {
 	return nil
 }
 
-// awaitRecord returns when something is in the door, when the link is closing, or for no reason.
+// awaitRecord returns when something is in the mailbox, when the link is closing, or for no reason.
 func (l *Link) awaitRecord() {
 	if l.self { // to be woken costs little: no kernel has a part in it
 		l.sleep()
@@ -137,7 +137,7 @@ func (l *Link) awaitRecord() {
 	}
 }
 
-// poll reports whether something is in the door, after n looks at most.
+// poll reports whether something is in the mailbox, after n looks at most.
 func (l *Link) poll(n int) bool {
 	for range n {
 		if l.reader.hasRecord() {

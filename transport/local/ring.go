@@ -7,7 +7,7 @@ import (
 	"ringlet/transport/link"
 )
 
-// The two cores of a door: what may be written where, and what may be believed. Neither waits. Of the words that the
+// The two cores of a mailbox: what may be written where, and what may be believed. Neither waits. Of the words that the
 // other process writes each is read once and checked; positions are this side's own.
 
 // kind of a record.
@@ -31,7 +31,7 @@ const (
 // recordSize is the length of a record with n bytes of content.
 func recordSize(n int) int { return (recordHeader + n + 7) &^ 7 }
 
-// mailboxWriter is the sender's core of a door.
+// mailboxWriter is the sender's core of a mailbox.
 type mailboxWriter struct {
 	*mailbox
 	pos      uint64 // head as this side knows it: written, perhaps not yet published
@@ -107,7 +107,7 @@ func getPlacement(b []byte, p *link.Placement) {
 	p.Imm = binary.LittleEndian.Uint64(b[16:])
 }
 
-// mailboxReader is the receiver's core of a door.
+// mailboxReader is the receiver's core of a mailbox.
 type mailboxReader struct {
 	*mailbox
 	pos      uint64 // tail

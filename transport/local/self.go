@@ -8,7 +8,7 @@ import (
 	"ringlet/shmem"
 )
 
-// A link of a node to itself is a link between two processes that are one: the door is memory of this process, the
+// A link of a node to itself is a link between two processes that are one: the mailbox is memory of this process, the
 // table is the node's own, and whoever sleeps is woken without a system call.
 
 // NewSelf makes the link of a node to itself; Start is next. Table need not be shared, and Self is Peer.
@@ -34,7 +34,7 @@ func (o selfTable) Acquire(r shmem.Ref, off, n uint32, a shmem.Access) ([]byte, 
 func (o selfTable) Release(r shmem.Ref) { o.table.Release(r) }
 func (selfTable) Close() error          { return nil }
 
-// notifier is what a bell of a door does (shmem.Bell).
+// notifier is what a bell of a mailbox does (shmem.Bell).
 type notifier interface {
 	Wake()
 	ForceWake()
@@ -43,8 +43,8 @@ type notifier interface {
 	RemoveWaiter()
 }
 
-// processBell is a shmem.Bell for goroutines of one process. Nobody's death can be slept through there, so patience has
-// no end.
+// processBell is a shmem.Bell for goroutines of one process. Nobody's death can be slept through there, so Sleep has
+// no time-out.
 type processBell struct {
 	waiters atomic.Int32
 

@@ -5,8 +5,8 @@ package local
 //	1 Acquire  (parallel)   the peer's table pins the window, by one compare-and-swap in its memory
 //	2 copy     (parallel)   straight to its final place, which is the peer's memory; the only time the bytes are touched
 //	3 Release  (parallel)   the bytes are the peer's
-//	4 post     (sequential, under mu)  a record of where they are, into the peer's door; one store publishes a batch
-//	5 Ring     a load; a system call only when the peer sleeps
+//	4 post     (sequential, under mu)  a record of where they are, into the peer's mailbox; one store publishes a batch
+//	5 Wake     a load; a system call only when the peer sleeps
 //	6 Completed
 //
 // A peer that leaves takes its windows back, and its goodbye may still wait in the ring: who finds none at 1 then looks
@@ -22,7 +22,7 @@ import (
 )
 
 // Write stores w.Data into a window that the peer has granted, tells the peer, and calls Completed before it returns.
-// It waits while the peer's door is full. An error means that there is no outcome: the link is of no use.
+// It waits while the peer's mailbox is full. An error means that there is no outcome: the link is of no use.
 func (l *Link) Write(w link.Write) error {
 	if err := l.beginCall(); err != nil {
 		return err
@@ -36,7 +36,7 @@ func (l *Link) Write(w link.Write) error {
 	return nil
 }
 
-// TryWrite is Write, but where the peer's door is full it does nothing and returns ErrFull.
+// TryWrite is Write, but where the peer's mailbox is full it does nothing and returns ErrFull.
 func (l *Link) TryWrite(w link.Write) error {
 	if err := l.beginCall(); err != nil {
 		return err
@@ -210,8 +210,8 @@ func (l *Link) writeBatch(pieces []link.Piece) (first link.Reason, err error) {
 	return first, err
 }
 
-// postRecord puts a record of placements into the peer's door and waits while that is full, unless room is kept for it.
-// It ends writes writes.
+// postRecord puts a record of placements into the peer's mailbox and waits while that is full, unless room is kept for
+// it. It ends writes writes.
 func (l *Link) postRecord(k kind, reason uint8, ps []link.Placement, writes, reserved uint64) error {
 	for first := true; ; first = false {
 		l.mu.Lock()
@@ -301,7 +301,7 @@ func (l *Link) Fence(cookie uint64) error {
 }
 
 // Signal sends a message of up to link.MaxSignal bytes; it arrives exactly once, in order, or the link is of no use. It
-// copies the payload and never waits: what finds the peer's door full is kept and sent when there is room.
+// copies the payload and never waits: what finds the peer's mailbox full is kept and sent when there is room.
 func (l *Link) Signal(payload []byte) error {
 	if len(payload) > link.MaxSignal {
 		return fmt.Errorf("signal to %s is %d bytes long, more than %d", l.cfg.PeerName, len(payload), link.MaxSignal)

@@ -12,8 +12,8 @@ import (
 	"ringlet/transport/link"
 )
 
-// TestTryWriteNeverWaits: into a door that is full nothing goes, no byte is stored, and the writer goes on; several
-// writers are told, of each of their writes, whether it is in the door.
+// TestTryWriteNeverWaits: into a mailbox that is full nothing goes, no byte is stored, and the writer goes on; several
+// writers are told, of each of their writes, whether it is in the mailbox.
 func TestTryWriteNeverWaits(t *testing.T) {
 	open := make(chan struct{})
 	a, b := duo(t, shmem.PageSize, Config{Ring: minRing}, func(_, b *end) {

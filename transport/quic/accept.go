@@ -5,7 +5,7 @@ package quic
 //	1 handshake  (parallel, quic-go)           mutual TLS, as many at once as handshakeLimiter admits; who fails is
 //	                                           counted and logged, and never seen further on
 //	2 acceptLoop (sequential)                  takes connections as they are made
-//	3 greet      (parallel, at most greeters)  reads the name and the hello; who says none holds up nobody else
+//	3 greet      (parallel, at most maxGreeters)  reads the name and the hello; who says none holds up nobody else
 //	4 Accept     (sequential, the caller)      answers or refuses
 
 import (

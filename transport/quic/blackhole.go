@@ -21,8 +21,8 @@ const (
 	// roundTimeout is how long an answer is waited for.
 	roundTimeout = int64(time.Second)
 	// maxMisses: of large packets half are lost where many share a port with a short queue; then one connection in 32
-	// sends halves for firstRaise. A hole is found within half a second: quic-go's next probe comes when as much time has
-	// passed again, at most, and the connection must be heard of within Config.IdleTimeout.
+	// sends halves for firstRaise. A black hole is found within half a second: quic-go's next probe comes when as much
+	// time has passed again, at most, and the connection must be heard of within Config.IdleTimeout.
 	maxMisses = 5
 	// firstRaise is how long after the path became narrow the next round is, maxRaise the longest time between rounds.
 	firstRaise = int64(500 * time.Millisecond)

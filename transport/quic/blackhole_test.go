@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// detectorRun runs a hole against a path: what carries says of a probe sent at a time, after a round trip of rtt. It
-// returns when the hole changed its mind, ms.
+// detectorRun runs a detector against a path: what carries says of a probe sent at a time, after a round trip of rtt.
+// It returns when the detector changed its mind, ms.
 type detectorRun struct {
 	detector blackHoleDetector
 	now      int64
@@ -50,7 +50,7 @@ func carriesAll(int64, bool) bool          { return true }
 func carriesNothing(int64, bool) bool      { return false }
 func carriesSmall(_ int64, full bool) bool { return !full }
 
-// TestHole: what a hole makes of paths of all kinds, and by when.
+// TestHole: what a detector makes of paths of all kinds, and by when.
 func TestHole(t *testing.T) {
 	for _, rtt := range []int64{1, 20, 200} {
 		var p detectorRun

@@ -39,7 +39,7 @@ type expressConn struct {
 	probeNonce   [express.ProbeData]byte // what probes say, and answers must repeat
 	probeAnswers chan int                // sizes that the peer says have arrived
 	upgradeMu    sync.Mutex
-	probing      bool // guarded by upgraded: the sender is the upgrade's
+	probing      bool // guarded by upgradeMu: the sender is the upgrade's
 }
 
 func (c *expressConn) MaxDatagram() int { return c.size - express.Overhead }
@@ -225,7 +225,7 @@ func (c *expressConn) Append(buf []byte, n int, body []byte) (bool, error) {
 	return m < o.segment || o.n+o.segment > maxGSO || o.packets == maxSegments, nil
 }
 
-// smallDatagram holds an answer or two, or an echo without many holes.
+// smallDatagram holds an answer or two, or an ack without many holes.
 const smallDatagram = 96
 
 // Flush sends the batch.
@@ -267,7 +267,7 @@ func (c *expressConn) sendProbe(size int) error {
 	return c.probe(express.Probe, size, c.probeNonce[:])
 }
 
-// probePacketSize finds the largest of the given sizes, in falling order, that the way to the peer and back carries.
+// probePacketSize finds the largest of the given sizes, in falling order, that the path to the peer and back carries.
 // send sends a probe; over is the connection's.
 func (c *expressConn) probePacketSize(ctx, over context.Context, sizes []int, send func(size int) error) (int, error) {
 	got := 0

@@ -40,7 +40,7 @@ type inbox struct {
 	closed bool
 }
 
-// put gives a parcel to the session; one that is over gives the buffer back.
+// put gives a read to the session; one that is over gives the buffer back.
 func (i *inbox) put(p *pool, m queuedRead) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -31,7 +31,7 @@ const (
 	maxUnverified = 64
 	// maxHalfOpen may be half-open that have: a view's members dial each other all at once.
 	maxHalfOpen = 1024
-	// maxHalfOpenPerHost of one address: hundreds of nodes on one host dial again (redialEvery) if they meet this.
+	// maxHalfOpenPerHost of one address: hundreds of nodes on one host dial again (redialInterval) if they meet this.
 	maxHalfOpenPerHost = 256
 )
 

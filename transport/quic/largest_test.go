@@ -8,21 +8,21 @@ import (
 	"testing/synctest"
 )
 
-// TestLargest finds the packet size of ways that carry some sizes, and lose or refuse others.
+// TestLargest finds the packet size of paths that carry some sizes, and lose or refuse others.
 func TestLargest(t *testing.T) {
 	refused := errors.New("refused here")
 	for _, tc := range []struct {
 		name            string
-		carries, leaves int // bytes that the way carries, and that this host sends
+		carries, leaves int // bytes that the path carries, and that this host sends
 		from            int // try in which something leaves this host for the first time
 		want            int
 		says            string
 	}{
 		{name: "all", carries: 9000, leaves: 9000, want: 8972},
-		{name: "a narrow way", carries: 1500, leaves: 9000, want: 1472},
+		{name: "a narrow path", carries: 1500, leaves: 9000, want: 1472},
 		{name: "a narrow interface", carries: 9000, leaves: 1500, want: 1472},
 		{name: "a host that sends only later", carries: 9000, leaves: 9000, from: 3, want: 8972},
-		{name: "a way that drops all", leaves: 9000, says: "drops packets by"},
+		{name: "a path that drops all", leaves: 9000, says: "drops packets by"},
 		{name: "a host that sends none", carries: 9000, says: "can be sent to b: refused here"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -30,14 +30,14 @@ type hostRole struct {
 	MiB   int
 
 	Carrier transport.Carrier // zero: quic
-	Narrows bool              // the way becomes narrow when half is written
+	Narrows bool              // the path becomes narrow when half is written
 	Back    bool              // rank 1 writes, not 0
 }
 
 // writes reports whether this process is the one that writes.
 func (r hostRole) writes() bool { return r.Back == (r.Rank == 1) }
 
-// Files by which a writing node says that half is written, and hears that the way is narrow.
+// Files by which a writing node says that half is written, and hears that the path is narrow.
 const (
 	halfWrittenFile = "half"
 	narrowFile      = "narrow"
@@ -118,7 +118,7 @@ func beHost(t *testing.T, text string) {
 	}
 }
 
-// awaitNarrow says that half is written, and waits until the way is narrow.
+// awaitNarrow says that half is written, and waits until the path is narrow.
 func (r hostRole) awaitNarrow(t *testing.T) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(r.Dir, halfWrittenFile), nil, 0o600); err != nil {
@@ -226,8 +226,8 @@ func runHosts(t *testing.T, a, b *netns.Namespace, role hostRole, meanwhile ...f
 	return reports
 }
 
-// TestBetweenHosts: links between processes in network namespaces. Packets are as large as the whole way bears, which
-// is found out by probes; a way without aggregation is only slower.
+// TestBetweenHosts: links between processes in network namespaces. Packets are as large as the whole path bears, which
+// is found out by probes; a path without aggregation is only slower.
 func TestBetweenHosts(t *testing.T) {
 	if role := os.Getenv(hostEnv); role != "" {
 		beHost(t, role)
@@ -251,10 +251,10 @@ func TestBetweenHosts(t *testing.T) {
 		packet int
 		single bool // no read can bring more than one packet
 	}{
-		"MTU 1500":          {build: pair(1500), role: hostRole{Addrs: near}, packet: 1472},
-		"MTU 9000":          {build: pair(9000), role: hostRole{Addrs: near}, packet: 8972},
-		"no GRO asked for":  {build: pair(1500), role: hostRole{Addrs: near, NoGRO: true}, packet: 1472, single: true},
-		"no GRO on the way": {build: segmented, role: hostRole{Addrs: near}, packet: 1472, single: true},
+		"MTU 1500":           {build: pair(1500), role: hostRole{Addrs: near}, packet: 1472},
+		"MTU 9000":           {build: pair(9000), role: hostRole{Addrs: near}, packet: 8972},
+		"no GRO asked for":   {build: pair(1500), role: hostRole{Addrs: near, NoGRO: true}, packet: 1472, single: true},
+		"no GRO on the path": {build: segmented, role: hostRole{Addrs: near}, packet: 1472, single: true},
 		"a narrow router": {build: routed, role: hostRole{Addrs: [2]string{"10.0.0.1:7000", "10.0.1.2:7000"}},
 			packet: 1472},
 		"a narrow bridge":    {build: bridged, role: hostRole{Addrs: near}, packet: 1472},
@@ -279,8 +279,8 @@ func TestBetweenHosts(t *testing.T) {
 	}
 }
 
-// TestThePathShrinks: a router in the middle of a way takes no full packets any more, while a link is up. The link goes
-// on with smaller ones, whoever has dialled. The sender's own interface becomes narrow in the same
+// TestThePathShrinks: a router in the middle of a path takes no full packets any more, while a link is up. The link
+// goes on with smaller ones, whoever has dialled. The sender's own interface becomes narrow in the same
 // way. The link is idle at that moment; TestTheRelayedPathShrinks has one that is full.
 func TestThePathShrinks(t *testing.T) {
 	t.Parallel()
@@ -360,7 +360,7 @@ func segmented(t *testing.T) []*netns.Namespace {
 	return h
 }
 
-// routed has a router between two networks of jumbo frames, whose way to the second is narrow.
+// routed has a router between two networks of jumbo frames, whose path to the second is narrow.
 func routed(t *testing.T) []*netns.Namespace {
 	h := hosts(t, 3)
 	connectHosts(t, netns.NewInterface(h[0], "eth0", "10.0.0.1/24", 9000),

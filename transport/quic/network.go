@@ -240,7 +240,7 @@ func interfaceMTU(ip net.IP) int {
 	return mtu
 }
 
-// quicConfig is what quic-go is told. Whether a peer lives is for life to say.
+// quicConfig is what quic-go is told. Whether a peer lives is for liveness to say.
 func (n *Network) quicConfig() *quicgo.Config {
 	return &quicgo.Config{
 		EnableDatagrams:                true,

@@ -1,13 +1,13 @@
 package quic
 
-// The way to a peer, below quic-go: whether it carries full packets, and what is done where it does not.
+// The path to a peer, below quic-go: whether it carries full packets, and what is done where it does not.
 //
 //	probing    1 onTimer (a timer's goroutine)    sends a round of probes from time to time, while the connection sends
 //	           2 receive (the socket's reader)   the peer answers them, and the detector gets the answers
 //	narrow     3 write  (quic-go's, one a peer)  packets above minPacket leave in halves
 //	           4 receive (the socket's reader)   halves are put together, and quic-go gets the packet
 //
-// As long as no way is narrow, what is sent costs one load of a pointer.
+// As long as no path is narrow, what is sent costs one load of a pointer.
 
 import (
 	"context"
@@ -24,7 +24,7 @@ import (
 // pathLabel is what token and key are exported under; the context is the direction, as for express.
 const pathLabel = "EXPORTER-ringlet-way-v1"
 
-// PathStats counts what was done about ways that carry no full packets.
+// PathStats counts what was done about paths that carry no full packets.
 type PathStats struct {
 	Shrunk          uint64 `help:"times that full packets of QUIC were found to vanish while small ones passed"`
 	Grown           uint64 `help:"times that full packets of QUIC were found to pass again"`
@@ -72,7 +72,7 @@ type connPath struct {
 	reassemblies [maxReassemblies]reassembly // owned by the socket's reader
 }
 
-// watchPath begins to look after the way of a connection whose packets are QUIC's, until the connection is over.
+// watchPath begins to look after the path of a connection whose packets are QUIC's, until the connection is over.
 func (c *conn) watchPath(dialler bool) error {
 	if c.net.packet <= minPacket {
 		return nil // any path carries those
@@ -136,7 +136,7 @@ func (ws *pathTable) add(w *connPath) {
 	w.timer = time.AfterFunc(time.Duration(roundInterval), w.onTimer)
 }
 
-// end forgets the way.
+// end forgets the path.
 func (w *connPath) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -148,7 +148,7 @@ func (w *connPath) end() {
 	w.table.setNarrow(w, false)
 }
 
-// setNarrow notes whether a way is narrow. Of several connections to one address the last one to find out counts:
+// setNarrow notes whether a path is narrow. Of several connections to one address the last one to find out counts:
 // halves may hold the packets of any.
 func (ws *pathTable) setNarrow(w *connPath, narrow bool) {
 	ws.mu.Lock()
@@ -169,7 +169,7 @@ func (ws *pathTable) setNarrow(w *connPath, narrow bool) {
 	ws.narrow.Store(&m)
 }
 
-// narrowPath is the way to an address if it is narrow, or else nil.
+// narrowPath is the path to an address if it is narrow, or else nil.
 func (ws *pathTable) narrowPath(addr *net.UDPAddr) *connPath {
 	if m := ws.narrow.Load(); m != nil {
 		return (*m)[addrKey(addr)]
@@ -196,7 +196,7 @@ func (w *connPath) onTimer() {
 
 func (w *connPath) now() int64 { return int64(time.Since(w.start)) + 1 } // never 0
 
-// applyChange draws the conclusions from what the hole was told.
+// applyChange draws the conclusions from what the detector was told.
 func (w *connPath) applyChange(was bool) {
 	if w.detector.narrow == was {
 		return

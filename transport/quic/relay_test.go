@@ -253,7 +253,7 @@ func (f *flooding) finish(t *testing.T) {
 	}
 }
 
-// TestHalvesOfStrangersAreRefused, and counted one by one; a way ends with its connection.
+// TestHalvesOfStrangersAreRefused, and counted one by one; a path ends with its connection.
 func TestHalvesOfStrangersAreRefused(t *testing.T) {
 	ends := endpointsWith(t, nil, func(c *transport.Config) { c.Carrier = transport.CarrierStream })
 	ws := &ends[0].net.sock.paths
@@ -266,7 +266,7 @@ func TestHalvesOfStrangersAreRefused(t *testing.T) {
 		return tokens
 	}
 	if len(known()) != 1 {
-		t.Fatalf("%d ways", len(known()))
+		t.Fatalf("%d paths", len(known()))
 	}
 	c, err := net.Dial("udp", ends[0].net.Addr().String())
 	if err != nil {
@@ -294,5 +294,5 @@ func TestHalvesOfStrangersAreRefused(t *testing.T) {
 	if err := ends[1].ep.Close(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the way to end", func() bool { return len(known()) == 0 })
+	eventually(t, "the path to end", func() bool { return len(known()) == 0 })
 }

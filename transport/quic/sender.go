@@ -34,7 +34,7 @@ type sender struct {
 	n        int    // bytes in it
 	segment  int    // size of its first packet
 	packets  int
-	urgent   bool // nothing in it but what others wait for: echoes, answers, signals
+	urgent   bool // nothing in it but what others wait for: acks, answers, signals
 	hasQueue bool // what is sent may wait in a queue on its way, where a mark helps
 
 	name    [unix.SizeofSockaddrInet6]byte
@@ -49,7 +49,7 @@ type sender struct {
 const controlSize = unix.SizeofCmsghdr + 8
 
 // lowDelay marks a packet as one for the first band of a host's queue (Linux's default, pfifo_fast, goes by it:
-// tc-prio(8)) and of switches that look: behind a megabyte of data in the queue of a slow port an echo, a barrier's
+// tc-prio(8)) and of switches that look: behind a megabyte of data in the queue of a slow port an ack, a barrier's
 // message or a tag waits 40 ms at 200 Mbit/s. Over IPv6 only switches see it: there the mark does not set the priority
 // by which the host's own queue goes, as it does over IPv4.
 const lowDelay = 0x10

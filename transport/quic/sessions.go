@@ -6,9 +6,9 @@ package quic
 //	2 spread (parallel: a goroutine a session)  where there are processors for it: the read, to that goroutine
 //	3 look                                      number and key judged; what is refused costs a counter and no more
 //	4 peek                                      the first bytes opened
-//	5 aim                                       the link says where the body belongs, or it is opened aside
+//	5 reserve                                   the link says where the body belongs, or it is opened aside
 //	6 open                                      body → its place in the exported segment; not authentic: a counter
-//	7 dry                                       nothing more is at hand: echoes fall due
+//	7 idle                                      nothing more is at hand: acks fall due
 
 import (
 	"sync/atomic"
@@ -39,7 +39,7 @@ type sessions struct {
 
 	// owned by the socket's reader
 	inline  receiveScratch
-	touched []*expressConn // have taken packets since the last dry
+	touched []*expressConn // have taken packets since the last notifyIdle
 
 	pool *pool // of buffers for reads; nil: the socket's reader opens all packets itself
 }

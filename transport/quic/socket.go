@@ -3,7 +3,7 @@ package quic
 // The socket under quic-go. Pipeline of a read:
 //
 //	1 recvmsg with UDP_GRO  (sequential, quic-go's reader)  up to 64 KiB of equal packets into the socket's own buffer
-//	2 bulk                  (sequential)                    runs of packets of sessions, by their connection IDs
+//	2 dispatch              (sequential)                    runs of packets of sessions, by their connection IDs
 //	3 ReadBatch             (sequential)                    the others into quic-go's buffers; the rest waits here
 //
 // One system call brings up to 45 packets instead of one. Without UDP_GRO in the kernel a read brings one packet, and
@@ -57,7 +57,7 @@ type socket struct {
 	n          int
 	errno      syscall.Errno
 	empty      bool // the last look found no packet
-	dispatched bool // bulk was called since the last dry
+	dispatched bool // dispatch was called since the last onIdle
 	waited     bool // what was read last had to be waited for
 	timestamps timestamps
 
@@ -115,7 +115,7 @@ func (s *socket) ReadBatch(ms []ipv4.Message, _ int) (int, error) {
 	return n, nil
 }
 
-// distribute gives packets of sessions to their taker, halves to their way, and the others, as many as there is room
+// distribute gives packets of sessions to their taker, halves to their path, and the others, as many as there is room
 // for, to quic-go.
 func (s *socket) distribute(ms []ipv4.Message) int {
 	n := 0
@@ -341,7 +341,7 @@ func (s *socket) parseFrom() {
 	}
 }
 
-// WriteMsgUDP passes a packet, or several of equal size, to the kernel and counts them; where the way is narrow, in
+// WriteMsgUDP passes a packet, or several of equal size, to the kernel and counts them; where the path is narrow, in
 // halves.
 func (s *socket) WriteMsgUDP(b, oob []byte, addr *net.UDPAddr) (int, int, error) {
 	segment := segmentOf(len(b), oob)
@@ -356,7 +356,7 @@ func (s *socket) WriteMsgUDP(b, oob []byte, addr *net.UDPAddr) (int, int, error)
 	n, m, err := s.UDPConn.WriteMsgUDP(b, oob, addr)
 	if err != nil && len(b) > segment && errors.Is(err, syscall.EINVAL) {
 		// Some kernels say so where the interface has become narrower than the segments of a batch. quic-go
-		// ends the connection for that, but not for what others say: then the way is soon known to be narrow.
+		// ends the connection for that, but not for what others say: then the path is soon known to be narrow.
 		err = os.NewSyscallError("sendmsg", syscall.EMSGSIZE)
 	}
 	return n, m, err

@@ -7,7 +7,7 @@ package quic
 //	reader  3 readRecord    (parallel, one per stream)   into a buffer of the stream, which has as many as slots
 //	Recv    4 fillBatch     (sequential, the caller)     buffers are lent until the next call
 //
-// There are two streams each way, so that a signal or an echo does not wait behind bulk that was sent before it.
+// There are two streams each way, so that a signal or an ack does not wait behind bulk that was sent before it.
 // Nothing here allocates per datagram. The windows of flow control exceed what the link's credits let be in flight, so
 // that Send waits for the network but not for the peer to call Recv.
 
@@ -30,7 +30,7 @@ const (
 	// streamDatagram makes a full chunk 32 KiB. 16 and 60 KiB took as many CPU s per GB, as did credits of 16 to 128
 	// (2026-11-21, docs/design/014-stream.md).
 	streamDatagram = 32<<10 + 44
-	// maxQuickDatagram is the longest that takes the quick stream: signals, responses, echoes, and small writes.
+	// maxQuickDatagram is the longest that takes the quick stream: signals, responses, acks, and small writes.
 	maxQuickDatagram = 4 << 10
 	// streamCredit is the credit in datagrams, 2 MiB, and streamRingSize how far repair may lag behind.
 	streamCredit   = 64

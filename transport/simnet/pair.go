@@ -18,7 +18,7 @@ type Machine interface {
 // the same run, to the byte.
 type Pair struct {
 	Ends [2]Machine
-	// OnChange, if set, is called whenever an end has been stirred, so that the owner can read its events. Data that lies
+	// OnChange, if set, is called whenever an end has changed, so that the owner can read its events. Data that lies
 	// in the datagram received is not valid any longer than that.
 	OnChange func(end int)
 	// Sent, Lost, Delivered and Reordered (delivered after one that was sent later) count datagrams per direction, the

@@ -5,7 +5,7 @@ import "time"
 // A SendMode is how the owner of a machine goes about sending.
 type SendMode uint8
 
-// Shells.
+// SendModes.
 const (
 	// Eager asks for datagrams whenever anything has happened, whether or not any is said to be due.
 	Eager SendMode = iota
@@ -17,7 +17,7 @@ const (
 	Pumped
 )
 
-// Due is asked for by the shells Inline and Pumped.
+// Due is asked for by the modes Inline and Pumped.
 type dueMachine interface{ Due() bool }
 
 // wakeUpDelay is how long a pump takes to wake.
@@ -33,7 +33,7 @@ type owner struct {
 	wake int64 // when the pump wakes, ns; 0: it sleeps until something is due
 }
 
-// finishRead tells a shell that its reader has taken what was at hand.
+// finishRead tells an owner that its reader has taken what was at hand.
 func (p *Pair) finishRead(e int) {
 	due := p.Ends[e].(dueMachine).Due()
 	switch s := &p.owners[e]; {
@@ -52,7 +52,7 @@ func (p *Pair) sleepUntilDeadline(e int) {
 	}
 }
 
-// Wake tells a shell that its owner has asked the machine for something.
+// Wake tells an owner's pump that the owner has asked the machine for something.
 func (p *Pair) Wake(e int) {
 	if p.owners[e].mode != Eager {
 		p.owners[e].wake = p.now
