@@ -79,7 +79,8 @@ func TestForgedMessages(t *testing.T) {
 		}
 		f.check(want, mem)
 		n := w.spaces[0].Stats()
-		t.Logf("%d messages: %d not understood, %d stray answers, %d endings, %d requests with a number that was over; "+
+		t.Logf("%d messages: %d not understood, %d unexpected answers, %d endings, "+
+			"%d requests with a number that was over; "+
 			"of %d requests with those of the witness %d refused, %d words changed, %d notices", sent, n.Malformed,
 			n.UnexpectedAnswers, n.Endings, n.RequestsRepeated, n.Requests, n.RequestsRefused, n.WordsChanged, n.Notices)
 		for _, c := range []uint64{n.Malformed, n.UnexpectedAnswers, n.Endings, n.RequestsRepeated, n.RequestsRefused,

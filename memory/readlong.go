@@ -74,7 +74,7 @@ func (im *Import) awaitLongRead(ctx context.Context, off int64, dst []byte) erro
 	}
 }
 
-// issuePiece asks for the bytes of one piece, and collect ends it. In between dst is the owner's to write.
+// issuePiece asks for the bytes of one piece, and collectPiece ends it. In between dst is the owner's to write.
 func (im *Import) issuePiece(ctx context.Context, off int64, dst []byte, ordered bool) (c *call, err error) {
 	s := im.space
 	c = s.getCall()

@@ -3,7 +3,7 @@ package memory
 // The shell: it binds the cores to the links. Pipeline of a transaction over a network:
 //
 //	caller    1 begin     (sequential, under mu)  the requester takes it in; its context's order decides when it starts
-//	          2 carry     (parallel)              bytes into staging buffers and link writes, or a request by signal
+//	          2 perform   (parallel)              bytes into staging buffers and link writes, or a request by signal
 //	          3 await     (parallel)              until it is told what has become of it, or its context is done
 //	receiver  4 answer    (sequential per peer)   Completed and Signal end transactions, under mu
 //	          5 request   (sequential per peer)   what peers ask: words and short loads at once, long reads by a
@@ -27,8 +27,8 @@ const defaultTimeout = 10 * time.Second
 
 // Config of a Space.
 type Config struct {
-	// Transport is the endpoint's: Network, Table, View, Rank, Carrier and what else is wanted. Handler, Returned and
-	// Returns must be nil: they are the Space's own. A Table that is not shared reaches no other process by memory.
+	// Transport is the endpoint's: Network, Table, View, Rank, Carrier and what else is wanted. Handler, OnRejoin and
+	// MayRejoin must be nil: they are the Space's own. A Table that is not shared reaches no other process by memory.
 	Transport transport.Config
 	// Timeout ends transactions whose context has no sooner deadline. Zero means 10 s.
 	Timeout time.Duration

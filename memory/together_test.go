@@ -50,7 +50,7 @@ func TestSmallPiecesLeaveTogether(t *testing.T) {
 	})
 }
 
-// TestManyWordsAreOneWrite: as many small pieces as a door joins, far apart, are few link writes.
+// TestManyWordsAreOneWrite: as many small pieces as a gateway joins, far apart, are few link writes.
 func TestManyWordsAreOneWrite(t *testing.T) {
 	inBubble(t, 2, simnet.Faults{Delay: 100 * time.Microsecond}, func(w *world) {
 		t := w.t

@@ -32,7 +32,7 @@ const (
 	kindFind    kind = iota + 1 // body: name → a: size, b: epoch, body: runs
 	kindLeave                   // a: epoch; no answer
 	kindLoad                    // ref, off, n → body
-	kindRead                    // ref, off, n; a: window, b: generation of the landing → bytes under its id, or a refusal
+	kindRead                    // ref, off, n; a: window, b: generation to write to → bytes under its id, or a refusal
 	kindAdd                     // ref, off; a: what to add → a: the word before
 	kindSwap                    // ref, off; a: the new word → a: the word before
 	kindCompare                 // ref, off; a: the word expected, b: the new word → a: the word before

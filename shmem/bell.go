@@ -14,11 +14,11 @@ import (
 // Bell wakes goroutines of other processes that sleep in the kernel until something in shared memory has changed: a
 // futex word and a count of those who wait for it, zero at first.
 //
-// Whoever changes something stores it and then rings; whoever waits announces itself, which gives the sequence, looks
-// whether what it wants is there, sleeps on that sequence only if not, and retires in any case. All stores are
-// sequentially consistent, so either the waiter sees the change or the ringer sees the waiter. Without waiters a ring
-// is one load. A waiter that dies leaves the count too high, which costs the ringers a system call each and nothing
-// else.
+// Whoever changes something stores it and then calls Wake; whoever waits calls AddWaiter, which gives the sequence,
+// looks whether what it wants is there, sleeps on that sequence only if not, and calls RemoveWaiter in any case. All
+// stores are sequentially consistent, so either the waiter sees the change or the ringer sees the waiter. Without
+// waiters a ring is one load. A waiter that dies leaves the count too high, which costs the ringers a system call each
+// and nothing else.
 type Bell struct{ seq, waiters atomic.Uint32 }
 
 // BellAt is the bell that lies at mem[off:off+8], aligned. The memory must stay mapped while the Bell is used.
@@ -50,7 +50,7 @@ func (b *Bell) ForceWake() {
 	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&b.seq)), futexWake, math.MaxInt32, 0, 0, 0)
 }
 
-// AddWaiter tells who rings that somebody waits.
+// AddWaiter tells who calls Wake that somebody waits.
 func (b *Bell) AddWaiter() (seq uint32) {
 	b.waiters.Add(1)
 	return b.seq.Load()

@@ -103,7 +103,7 @@ func TestPlacesEndInAnyOrder(t *testing.T) {
 		w, rs := newCores(t, mode, 1, 1)
 		r := rs[0]
 		var places []Place
-		for i := range 40 { // more than the ledger begins with
+		for i := range 40 { // more than outstanding begins with
 			p, ok, err := w.reserve(20)
 			if !ok || err != nil {
 				t.Fatal(i, ok, err)

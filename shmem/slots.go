@@ -162,8 +162,8 @@ func (s *Slots) ForceFree(i int) error {
 }
 
 // Recycle takes offered slots through Filling, Built and Free to Offered again, all steps of a slot at once: for MEPs
-// that land by standing grants, and that the consumer is done with before anybody else could look. It stops at the
-// first slot that is not offered, with ErrSlotState or errNoSlot; those before it are turned.
+// that land by pre-granted windows, and that the consumer is done with before anybody else could look. It stops at the
+// first slot that is not offered, with ErrSlotState or errNoSlot; those before it are recycled.
 func (s *Slots) Recycle(slots []uint32) error {
 	done, err := uint64(0), error(nil)
 	for _, i := range slots {

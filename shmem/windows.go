@@ -141,7 +141,7 @@ func (p *pin) enter(gen uint32) Violation {
 	}
 }
 
-// leave counts a writer out. The generation is compared as well, so that a stray Release cannot
+// leave counts a writer out. The generation is compared as well, so that a late Release cannot
 // take away the pin of a later life of the window: false says that no writer of gen is inside.
 func (p *pin) leave(gen uint32) bool {
 	for {

@@ -9,7 +9,7 @@ import (
 )
 
 // TestPythonOpens holds that the modules of Python say the same as the headers of C about cards that name no memory
-// which the program may see, and that they leave no file open. A door is one of several: they try the next one.
+// which the program may see, and that they leave no file open. A gateway is one of several: they try the next one.
 func TestPythonOpens(t *testing.T) {
 	_, out := start(t, programs["Python"](t, "cards"), t.TempDir())
 	said := patiently.Receive(t, out, "the program does not end")

@@ -9,7 +9,7 @@ import (
 	"ringlet/testkit/patiently"
 )
 
-// client is a program at a door, as a test plays it.
+// client is a program at a gateway, as a test plays it.
 type client struct {
 	t   testing.TB
 	seg *shmem.Segment
@@ -17,11 +17,11 @@ type client struct {
 	position uint64
 }
 
-// attach takes the door of a path; name is that of its card.
+// attach takes the gateway of a path; name is that of its card.
 func attach(t testing.TB, dir, name string) *client {
 	t.Helper()
 	c := &client{t: t}
-	until(t, "free door", func() bool {
+	until(t, "free gateway", func() bool {
 		seg, err := shmem.Open(name, shmem.WithDir(dir))
 		if err != nil {
 			return false

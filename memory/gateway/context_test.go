@@ -13,8 +13,8 @@ import (
 	"ringlet/transport/simnet"
 )
 
-// directSession is a door of the first of two members on a simulated network, in virtual time. The test is the client,
-// and the goroutine that takes descriptors.
+// directSession is a gateway of the first of two members on a simulated network, in virtual time. The test is the
+// client, and the goroutine that takes descriptors.
 type directSession struct {
 	*session
 	t      *testing.T
@@ -23,7 +23,7 @@ type directSession struct {
 	stop   context.CancelFunc
 }
 
-// withDirectSession runs a test at such a door. Each member exports a page, "n0" and "n1"; the first has its own one
+// withDirectSession runs a test at such a gateway. Each member exports a page, "n0" and "n1"; the first has its own one
 // mapped.
 func withDirectSession(t *testing.T, test func(*directSession)) {
 	t.Helper()
@@ -62,7 +62,7 @@ func withDirectSession(t *testing.T, test func(*directSession)) {
 	})
 }
 
-// submit has the door take requests, and returns the position of the first.
+// submit has the gateway take requests, and returns the position of the first.
 func (k *directSession) submit(rs ...request) (first uint64) {
 	first = k.core.consumed
 	for i, r := range rs {
@@ -96,7 +96,7 @@ func (k *directSession) imported(name string) uint32 {
 }
 
 // TestLostTransactionHoldsUpItsContextAlone: what an earlier transaction of its context keeps waiting, though it is
-// about mapped memory, does not keep the door from what others ask, be it this client's or the next one's; nor do
+// about mapped memory, does not keep the gateway from what others ask, be it this client's or the next one's; nor do
 // writes that have not left yet.
 func TestLostTransactionHoldsUpItsContextAlone(t *testing.T) {
 	withDirectSession(t, func(k *directSession) {
@@ -127,13 +127,13 @@ func TestLostTransactionHoldsUpItsContextAlone(t *testing.T) {
 	})
 }
 
-// TestNothingIsTakenInVain: what is taken as the door's process ends is carried out or refused, and counted, though its
-// lane has ended before.
+// TestNothingIsTakenInVain: what is taken as the gateway's process ends is carried out or refused, and counted, though
+// its worker has ended before.
 func TestNothingIsTakenInVain(t *testing.T) {
 	withDirectSession(t, func(k *directSession) {
 		local := k.imported("n0")
 		k.stop()
-		synctest.Wait() // the lane has ended
+		synctest.Wait() // the worker has ended
 		k.submit(request{op: opFence, handle: local}, request{op: opLeave, handle: local})
 		must.OK(k.t, k.close(false))
 		if n := k.gateway.snapshot(); n.Descriptors != k.core.consumed || n.Done != 2 || n.Refused != 1 {

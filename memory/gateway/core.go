@@ -40,7 +40,7 @@ func (c *core) countNew(started uint64) (n uint64, err error) {
 }
 
 // consume checks the next descriptor, a copy. Of a list, which stands in the data area, a copy is made, and then
-// checked. What is refused is over. Each other request is owed an answer, and must be told to over first.
+// checked. What is refused is over. Each other request is owed an answer, and must be given to finish first.
 func (c *core) consume(d *[descriptorSize]byte, data []byte, r *request) Cause {
 	r.decode(c.consumed, d)
 	c.consumed++

@@ -79,10 +79,10 @@ var rules = [operations]rule{
 	opFence:   {segment: true, flags: flagAlone},
 }
 
-// Cause is why a descriptor was not done: of 1 to 31 the causes of package memory, from 32 on those of the door.
+// Cause is why a descriptor was not done: of 1 to 31 the causes of package memory, from 32 on those of the gateway.
 type Cause uint8
 
-// Causes of the door: what its checks refuse.
+// Causes of the gateway: what its checks refuse.
 const (
 	badOperation Cause = iota + 32
 	badFlags

@@ -16,7 +16,7 @@
 // # Pipeline
 //
 //	client   descriptors into the ring, one store of "started"
-//	serve    1 look    (sequential)           how many are new; a counter that cannot be closes the gateway
+//	serve    1 count   (sequential)           how many are new; a counter that cannot be closes the gateway
 //	         2 accept  (sequential)           each is copied once, then checked against a table; refusals are answered
 //	         3 do      (sequential)           what only loads and stores, here, if nothing before it waits in its context
 //	worker   3 do      (one per context)      everything else, in the order of its context; writes travel together

@@ -10,7 +10,7 @@ import (
 	"ringlet/testkit/must"
 )
 
-// TestCountersThatCannotBe holds that a client whose count of descriptors moves back or jumps loses its door, that
+// TestCountersThatCannotBe holds that a client whose count of descriptors moves back or jumps loses its gateway, that
 // another one does not, and that the next client has it.
 func TestCountersThatCannotBe(t *testing.T) {
 	r := openRig(t, "local", 2)
@@ -23,7 +23,7 @@ func TestCountersThatCannotBe(t *testing.T) {
 		c.open("words@n0")
 		c.started.Store(started)
 		c.work.ForceWake()
-		until(t, "end of the door", func() bool { return c.gatewayState.Load() == gatewayRefused })
+		until(t, "end of the gateway", func() bool { return c.gatewayState.Load() == gatewayRefused })
 		must.OK(t, c.seg.Close())
 		until(t, "count of it", func() bool { return gateway.snapshot().Broken == uint64(i+1) })
 		if a := witness.do(request{op: opAdd, handle: words, a: 1}); a.outcome != outcomeDone || a.value != uint64(i) {
@@ -33,7 +33,7 @@ func TestCountersThatCannotBe(t *testing.T) {
 	witness.leave()
 }
 
-// TestMemberGoes holds that clients are told when their door is closed, while they wait.
+// TestMemberGoes holds that clients are told when their gateway is closed, while they wait.
 func TestMemberGoes(t *testing.T) {
 	r := openRig(t, "local", 1)
 	_, _, stop := r.open(1, minData)
@@ -45,7 +45,7 @@ func TestMemberGoes(t *testing.T) {
 	}
 	stop()
 	if c.gatewayState.Load() != gatewayClosed {
-		t.Error("the door is not closed")
+		t.Error("the gateway is not closed")
 	}
 	if a := c.result(1); a.outcome == outcomeDone {
 		t.Errorf("a wait for nothing came to %+v", a)

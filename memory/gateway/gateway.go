@@ -13,9 +13,9 @@ import (
 	"ringlet/shmem"
 )
 
-// Config of a Door.
+// Config of a Gateway.
 type Config struct {
-	Space *memory.Space // connected, and of this door alone: its ordering contexts are the client's
+	Space *memory.Space // connected, and of this gateway alone: its ordering contexts are the client's
 	Name  string        // the card is /dev/shm/ringlet-door-NAME
 	Data  int           // bytes of the data area, minData to maxData
 	Log   *slog.Logger
@@ -88,7 +88,7 @@ func (c *Counts) words() slog.Value {
 	return slog.GroupValue(out...)
 }
 
-// New makes a Door. Serve is next.
+// New makes a Gateway. Serve is next.
 func New(cfg Config) (*Gateway, error) {
 	if cfg.Data < minData || cfg.Data > maxData {
 		return nil, fmt.Errorf("the data area of a gateway has %d bytes to 1 GiB, and not %d", minData, cfg.Data)
@@ -106,7 +106,7 @@ func (d *Gateway) snapshot() Stats {
 	return d.stats
 }
 
-// Times of a door.
+// Times of a gateway.
 const (
 	attachPoll   = 10 * time.Millisecond  // how soon a client that rings no bell is seen to come
 	livenessPoll = 100 * time.Millisecond // how often a client is asked whether it lives
@@ -160,13 +160,13 @@ func (d *Gateway) logClient(s *session, note func(*Stats), level slog.Level, wha
 type endReason int
 
 const (
-	cancelled    endReason = iota // the door's context is done
+	cancelled    endReason = iota // the gateway's context is done
 	clientGone                    // the client has left
 	clientDied                    // it has died
 	clientBroken                  // its counter cannot be
 )
 
-// session is one client's time at the door, in memory of its own.
+// session is one client's time at the gateway, in memory of its own.
 type session struct {
 	*sharedMemory
 	gateway   *Gateway
@@ -185,7 +185,7 @@ type session struct {
 	inline      executor
 	idle        [contexts]bool // nothing of the context is under way; false: perhaps something is
 
-	counts Counts // guarded by door.mu
+	counts Counts // guarded by gateway.mu
 }
 
 // open makes the memory.
@@ -222,7 +222,7 @@ func (s *session) close(refused bool) error {
 	s.wg.Wait()
 	for _, l := range s.workers {
 		if l != nil {
-			l.drainQueue() // what was taken after the lane had ended
+			l.drainQueue() // what was taken after the worker had ended
 		}
 	}
 	for i := range s.core.rows {

@@ -8,7 +8,8 @@ import (
 	"ringlet/testkit/patiently"
 )
 
-// TestPrograms holds that programs in C and Python do all that a door does, over loads and stores and over a network.
+// TestPrograms holds that programs in C and Python do all that a gateway does, over loads and stores and over a
+// network.
 func TestPrograms(t *testing.T) {
 	for language, program := range programs {
 		for _, carrier := range []string{"local", "quic"} {

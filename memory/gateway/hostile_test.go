@@ -65,7 +65,7 @@ type wanted struct {
 const listsAt = 8192
 
 // TestForgedDescriptors has a client start random and damaged descriptors. Each is answered and counted as what it is;
-// the segment and the data area hold what a model has; and a client at another door is served all along.
+// the segment and the data area hold what a model has; and a client at another gateway is served all along.
 func TestForgedDescriptors(t *testing.T) {
 	for _, carrier := range []string{"local", "quic"} {
 		t.Run(carrier, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"ringlet/testkit/patiently"
 )
 
-// TestKilledClients holds that the door of a client that is killed is the next one's, and that what it had under way
+// TestKilledClients holds that the gateway of a client that is killed is the next one's, and that what it had under way
 // ends: a wait for what never comes, and adds, of which each was done once or not.
 func TestKilledClients(t *testing.T) {
 	program := []string{compiled.C(t, "../../clients/c", "testdata/count.c")}
@@ -44,8 +44,8 @@ func TestKilledClients(t *testing.T) {
 	}
 }
 
-// TestScribblingClient holds that a client that writes at random over its door's memory, counters with it, while what
-// it asks for is carried out, reaches no byte that is not open to it, and that another one is served all along.
+// TestScribblingClient holds that a client that writes at random over its gateway's memory, counters with it, while
+// what it asks for is carried out, reaches no byte that is not open to it, and that another one is served all along.
 func TestScribblingClient(t *testing.T) {
 	program := []string{compiled.C(t, "../../clients/c", "testdata/scribble.c")}
 	times := cases.Count("20", "5")
@@ -85,7 +85,7 @@ func TestScribblingClient(t *testing.T) {
 		}
 	}
 	n := gateway.snapshot()
-	t.Logf("%s; %d doors, %d of them shut: %v", said, n.Clients, n.Broken, n.words())
+	t.Logf("%s; %d gateways, %d of them shut: %v", said, n.Clients, n.Broken, n.words())
 	if said != "done" || n.Done == 0 || n.Refused == 0 || n.Broken+n.Died == 0 {
 		t.Error("the test tries too little")
 	}

@@ -8,7 +8,7 @@ import (
 	"ringlet/shmem"
 )
 
-// The layout of a door, as docs/format/door.md draws it.
+// The layout of a gateway, as docs/format/door.md draws it.
 const (
 	magic   = "RNGLMEMD"
 	version = 1
@@ -23,7 +23,7 @@ const (
 	wordsAt = ringAt + descriptors*descriptorSize
 	dataAt  = wordsAt + descriptors*completionSize
 
-	// minData is the smallest data area of a door, bytes.
+	// minData is the smallest data area of a gateway, bytes.
 	minData = 8 << 10
 	// maxData is the largest.
 	maxData = 1 << 30
@@ -36,7 +36,7 @@ const (
 	contexts    = 16
 
 	clientByte = 0 // whose lock the client holds while it lives
-	serverByte = 1 // and the door's process
+	serverByte = 1 // and the gateway's process
 
 	segmentPrefix = "ringlet-door-"
 )
@@ -60,14 +60,14 @@ const (
 	clientDetached = 2
 )
 
-// States of a door.
+// States of a gateway.
 const (
 	gatewayOpen    = 1
 	gatewayClosed  = 2
 	gatewayRefused = 3 // a counter of the client cannot be
 )
 
-// makeHeader writes the header of a new door into zeroed memory.
+// makeHeader writes the header of a new gateway into zeroed memory.
 func makeHeader(mem []byte, pid int) {
 	copy(mem, magic)
 	for i, v := range []uint64{version, descriptors, ringAt, wordsAt, dataAt, uint64(len(mem) - dataAt), maxSegments} {
@@ -77,7 +77,7 @@ func makeHeader(mem []byte, pid int) {
 	shmem.Word64(mem, gatewayStateAt).Store(gatewayOpen)
 }
 
-// sharedMemory are the parts of a door's memory. Any process of this user may write to all of it at any time.
+// sharedMemory are the parts of a gateway's memory. Any process of this user may write to all of it at any time.
 type sharedMemory struct {
 	bytes, data                      []byte
 	clientState, clientPID, attached *atomic.Uint64
@@ -116,7 +116,7 @@ func (m *sharedMemory) complete(position uint64, a answer) {
 	shmem.Word64(m.bytes, at+8).Store((position+1)<<16 | uint64(a.cause)<<8 | uint64(a.outcome))
 }
 
-// brokenError is a counter of a client that cannot be. The client's door is closed, and nothing is done with it.
+// brokenError is a counter of a client that cannot be. The client's gateway is closed, and nothing is done with it.
 type brokenError struct {
 	Started, Consumed uint64
 }

@@ -13,7 +13,7 @@ import (
 	"ringlet/testkit/transcript"
 )
 
-// TestLayoutGolden holds the bytes of docs/format/door.md: what the door writes, what clients in C and Python write,
+// TestLayoutGolden holds the bytes of docs/format/door.md: what the gateway writes, what clients in C and Python write,
 // and what each reads of the other.
 func TestLayoutGolden(t *testing.T) {
 	for language, program := range programs {

@@ -24,7 +24,7 @@ import (
 	"ringlet/transport/quic"
 )
 
-// rig is an owner of a segment and a member with doors, in this process, and the directory of the doors.
+// rig is an owner of a segment and a member with gateways, in this process, and the directory of the gateways.
 type rig struct {
 	t       testing.TB
 	dir     string
@@ -124,7 +124,7 @@ func openRig(t testing.TB, carrier string, members int, rules ...memory.Pages) *
 	return r
 }
 
-// open serves a door of a member until the end of the test, or until stop is called. Its path is given back.
+// open serves a gateway of a member until the end of the test, or until stop is called. Its path is given back.
 func (r *rig) open(member, data int) (d *Gateway, path string, stop func()) {
 	r.t.Helper()
 	name := fmt.Sprintf("t-%d", member)
@@ -141,7 +141,7 @@ func (r *rig) open(member, data int) (d *Gateway, path string, stop func()) {
 	go func() { served <- d.Serve(ctx) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
-		must.OK(r.t, patiently.Receive(r.t, served, "the door does not end"))
+		must.OK(r.t, patiently.Receive(r.t, served, "the gateway does not end"))
 	})
 	r.t.Cleanup(stop)
 	return d, r.dir + "/" + segmentPrefix + name, stop

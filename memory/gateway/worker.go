@@ -66,7 +66,7 @@ func (s *session) acceptDescriptors(n uint64) {
 }
 
 // workerFor is where a request is carried out: by this goroutine, if that waits for nobody, since nothing before it in
-// its context is under way, or among the requests at hand for the lane of that context.
+// its context is under way, or among the requests at hand for the worker of that context.
 func (s *session) workerFor(r *request) *contextWorker {
 	l := s.workers[r.context]
 	idle := l == nil || l.pending.Load() == 0 && (l != s.batchWorker || len(s.batch) == 0)

@@ -147,7 +147,7 @@ func TestResumeBehindAWildNumber(t *testing.T) {
 		p, err = AttachProducer("again", mem, ProducerInfo{})
 		must.OK(t, err)
 		if p.ResumePublished() != published {
-			t.Errorf("settled %v", p.ResumePublished())
+			t.Errorf("resume published %v", p.ResumePublished())
 		}
 		if p.Resume(); p.Expected() != want {
 			t.Errorf("event %d comes next, want %d", p.Expected(), want)

@@ -44,7 +44,7 @@ const (
 // State is what one side says of itself.
 type State uint32
 
-// States of a producer; Left is one that went away without the end of its run.
+// States of a producer; Detached is one that went away without the end of its run.
 const (
 	Absent   State = 0
 	Attached State = 1
