@@ -18,7 +18,7 @@ import (
 	"ringlet/testkit/patiently"
 )
 
-// TestLogLimiterBoundsLines: of one kind one line in Every, then how many there were meanwhile.
+// TestLogLimiterBoundsLines: of one kind one line in an interval, then how many there were meanwhile.
 func TestLogLimiterBoundsLines(t *testing.T) {
 	var l LogLimiter
 	at := time.Unix(0, 0)
@@ -46,8 +46,8 @@ func TestLogLimiterBoundsLines(t *testing.T) {
 	}
 }
 
-// TestLogLosesNoCount: whatever comes and when, what is told and what is untold is all there was, and no minute has
-// more than it may.
+// TestLogLosesNoCount: whatever comes and when, what is logged and what is unreported is all there was, and no minute
+// has more than it may.
 func TestLogLosesNoCount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := LogLimiter{Burst: rapid.IntRange(0, 5).Draw(t, "burst")}
@@ -69,7 +69,7 @@ func TestLogLosesNoCount(t *testing.T) {
 			unreported += rest
 		}
 		if logged+unreported != n {
-			t.Fatalf("%d told and %d untold of %d", logged, unreported, n)
+			t.Fatalf("%d logged and %d unreported of %d", logged, unreported, n)
 		}
 		if most := 2 * max(l.Burst, 1); len(when) > most && when[most].Sub(when[0]) < interval {
 			t.Fatalf("%d lines of one kind in less than %v", most+1, interval)

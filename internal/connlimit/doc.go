@@ -2,8 +2,8 @@
 // once, and how much the log tells of those who were turned away.
 //
 // Gate is the decision, without clock and I/O: how many may be inside, in all and from one host. Listener puts one
-// before a TCP service. The handshakes of QUIC are bounded by one too (transport/quic). Log decides which of many equal
-// lines is told.
+// before a TCP service. The handshakes of QUIC are bounded by one too (transport/quic). LogLimiter decides which of
+// many equal lines is logged.
 //
 // The caller of Gate calls Leave for each Place that Enter gave, and says with SetYielding who may lose its place: one
 // that has not said yet who it is, say. Whoever is turned away by a Listener finds its connection closed, and is

@@ -102,7 +102,7 @@ func (p *Place) SetYielding(yes bool) (inside bool) {
 	return p.inside
 }
 
-// mark is Yields; gate.mu is held.
+// mark is SetYielding; gate.mu is held.
 func (p *Place) mark(yields bool) {
 	if !p.inside || p.yields == yields {
 		return

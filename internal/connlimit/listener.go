@@ -79,7 +79,7 @@ func (l *Listener) turnAway(c net.Conn, host netip.Addr, why error) {
 	}
 }
 
-// Close ends the listener, and tells what is untold.
+// Close ends the listener, and logs what is unreported.
 func (l *Listener) Close() error {
 	l.logLimiter.LogUnreported(l.log)
 	return l.Listener.Close()

@@ -13,29 +13,29 @@ import (
 const interval = time.Minute
 
 const (
-	// Burst is how many equal lines are told before the rest is only counted: a few hosts with a wrong certificate are
+	// Burst is how many equal lines are logged before the rest is only counted: a few hosts with a wrong certificate are
 	// each named.
 	Burst = 8
 	// maxKinds bounds what is remembered, in case kinds are named by strangers. Those beyond share one.
 	maxKinds = 256
 )
 
-// LogLimiter keeps a log from being flooded. The zero value is ready: it tells one line of a kind in Every.
+// LogLimiter keeps a log from being flooded. The zero value is ready: it logs one line of a kind in an interval.
 type LogLimiter struct {
-	Burst int // lines of a kind in Every; 0 is 1. Immutable
+	Burst int // lines of a kind in an interval; 0 is 1. Immutable
 
 	mu      sync.Mutex
 	periods map[string]*period // by kind
 }
 
-// period is the time in which a bounded number of lines of one kind is told.
+// period is the time in which a bounded number of lines of one kind is logged.
 type period struct {
 	began      time.Time
 	logged     int
 	unreported int
 }
 
-// Allow says whether to tell of what has happened now, and how often the like has happened untold since it was told
+// Allow says whether to log what has happened now, and how often the like has happened unreported since it was logged
 // last.
 func (l *LogLimiter) Allow(kind string, now time.Time) (unreported int, yes bool) {
 	l.mu.Lock()
@@ -63,7 +63,7 @@ func (l *LogLimiter) Allow(kind string, now time.Time) (unreported int, yes bool
 	return unreported, true
 }
 
-// LogUnreported tells how much is still untold, a line for each kind: for the end of whatever was logged, so that
+// LogUnreported logs how much is still unreported, a line for each kind: for the end of whatever was logged, so that
 // nobody takes a few lines for all.
 func (l *LogLimiter) LogUnreported(log *slog.Logger) {
 	rest := l.takeUnreported()
@@ -72,7 +72,7 @@ func (l *LogLimiter) LogUnreported(log *slog.Logger) {
 	}
 }
 
-// takeUnreported takes out what is still untold, by kind.
+// takeUnreported takes out what is still unreported, by kind.
 func (l *LogLimiter) takeUnreported() map[string]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// yielder is something in the process that can be waited for as one waits for the network. Whoever takes breath makes
+// yielder is something in the process that can be waited for as one waits for the network. Whoever yields makes
 // it ready, and waits for it: so it goes on when the runtime has looked at the network, and after those that were
 // there before.
 type yielder struct {
-	mu        sync.Mutex // held by whoever takes breath
+	mu        sync.Mutex // held by whoever yields
 	file      *os.File
 	raw       syscall.RawConn
 	ready     bool
-	makeReady func(fd uintptr) bool // makes the descriptor ready, at the first call of each breath
+	makeReady func(fd uintptr) bool // makes the descriptor ready, at the first call of each Yield
 }
 
 // yielders are for so many goroutines at a time; who finds none yields. Where no descriptor is left there are none.

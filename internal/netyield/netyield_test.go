@@ -16,7 +16,7 @@ import (
 
 // TestNetworkGoesOn holds that who waits for a descriptor goes on though another goroutine always has something to do,
 // in a process with a single P. What waits makes no system call when it goes on: in one the P could be taken from it,
-// and the breaths until it has a processor again would say how busy the machine is.
+// and the yields until it has a processor again would say how busy the machine is.
 func TestNetworkGoesOn(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	e, err := newYielder()
@@ -35,7 +35,7 @@ func TestNetworkGoesOn(t *testing.T) {
 	for round := range int64(rounds) {
 		for yields := 0; woken.Load() <= round; yields++ {
 			if yields > most {
-				t.Fatalf("who waits had not gone on after %d breaths, in round %d", yields, round)
+				t.Fatalf("who waits had not gone on after %d yields, in round %d", yields, round)
 			}
 			Yield()
 		}
@@ -52,7 +52,7 @@ func TestNetworkGoesOn(t *testing.T) {
 	}
 }
 
-// TestMany holds that more goroutines can take breath than there are descriptors for, and that it allocates nothing.
+// TestMany holds that more goroutines can yield than there are descriptors for, and that it allocates nothing.
 func TestMany(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 16 {
@@ -92,7 +92,7 @@ func TestNoDescriptorIsLeftBehind(t *testing.T) {
 	}
 	for i, b := range made {
 		if err := b.file.Close(); !errors.Is(err, os.ErrClosed) {
-			t.Errorf("the descriptor of breather %d was open: %v", i, err)
+			t.Errorf("the descriptor of yielder %d was open: %v", i, err)
 		}
 	}
 }

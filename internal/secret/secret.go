@@ -33,7 +33,7 @@ func SplitAddress(text string) (at, file string, err error) {
 	return at, file, nil
 }
 
-// SplitAndRead takes an address apart as Cut does, and reads its secret; nil if it asks for none.
+// SplitAndRead takes an address apart as SplitAddress does, and reads its secret; nil if it asks for none.
 func SplitAndRead(text string) (at string, key []byte, err error) {
 	at, file, err := SplitAddress(text)
 	if err != nil || file == "" {
@@ -43,8 +43,8 @@ func SplitAndRead(text string) (at string, key []byte, err error) {
 	return at, key, err
 }
 
-// Read reads a secret of Least to Most bytes from a regular file that others of the host cannot read. Ends of lines
-// behind it do not count.
+// Read reads a secret of MinSize to MaxSize bytes from a regular file that others of the host cannot read. Ends of
+// lines behind it do not count.
 func Read(name string) ([]byte, error) {
 	f, err := safeopen.Open(name)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// StallDetector tells for how long a count has not moved. It is a core without clock. The zero Still begins with its
-// first look.
+// StallDetector tells for how long a count has not moved. It is a core without clock. The zero StallDetector begins
+// with its first look.
 type StallDetector struct {
 	count uint64
 	since time.Time
