@@ -93,7 +93,7 @@ static inline void ringlet_f__leave(ringlet_filter *f) {
     f->open = f->lost = f->out = 0, f->place = f->mep.events = 0;
 }
 
-/* Attaches to the ring of answers, to which nobody ever was: a lane serves one process. */
+/* Attaches to the ring of answers, to which nobody ever was: a worker's place serves one process. */
 static inline int ringlet_f__ring(ringlet_ring *r, const char *path) {
     memset(r, 0, sizeof *r);
     r->timeout_ms = -1;
@@ -106,7 +106,7 @@ static inline int ringlet_f__ring(ringlet_ring *r, const char *path) {
     return error;
 }
 
-/* Takes that lane. 0: it is taken, or just going. */
+/* Takes that worker's place. 0: it is taken, or just going. */
 static inline int ringlet_f__take(ringlet_filter *f, uint64_t lane) {
     char path[256];
     unsigned number = (unsigned)(lane >> 32), builder = (unsigned)lane;
@@ -120,7 +120,8 @@ static inline int ringlet_f__take(ringlet_filter *f, uint64_t lane) {
     return 0;
 }
 
-/* The lowest lane above the last one; UINT64_MAX: there is none. Low numbers first: so all builder units get processes. */
+/* The lowest place of a worker above the last one; UINT64_MAX: there is none. Low numbers first: so all builder units
+ * get processes. */
 static inline uint64_t ringlet_f__lane(const ringlet_filter *f, uint64_t last) {
     uint64_t found = UINT64_MAX;
     char want[160];
@@ -146,7 +147,7 @@ static inline int ringlet_f__open(ringlet_filter *f, int timeout_ms) {
     int64_t until = ringlet_o__now() + timeout_ms;
     for (int waited = 0;; waited = 1) {
         if (waited && ringlet_f__lane(f, UINT64_MAX) != UINT64_MAX)
-            ringlet__pause(200); /* a run begins: its builder units make their lanes one after the other */
+            ringlet__pause(200); /* a run begins: its builder units make their workers' places one after the other */
         for (uint64_t lane = ringlet_f__lane(f, UINT64_MAX); lane != UINT64_MAX; lane = ringlet_f__lane(f, lane))
             if (ringlet_f__take(f, lane))
                 return RINGLET_FILTER_OK;

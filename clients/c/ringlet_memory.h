@@ -1,4 +1,5 @@
-/* ringlet_memory.h: remote memory for a program on the host of a member that has opened a door: ringlet mem door NAME.
+/* ringlet_memory.h: remote memory for a program on the host of a member that has opened a gateway:
+ * ringlet mem door NAME. The names below call it a door.
  *
  * C11 or C++17 and later, gcc or clang, Linux, 64-bit little-endian. Headers, no library: include it before any other
  * header, or define _GNU_SOURCE.
@@ -6,7 +7,7 @@
  *     ringlet_door door;
  *     uint32_t segment;
  *     uint64_t before;
- *     int error = ringlet_door_open(&door, "mine", 10000);                  wait up to 10 s for a free door
+ *     int error = ringlet_door_open(&door, "mine", 10000);                  wait up to 10 s for a free gateway
  *     if (!error)
  *         error = ringlet_door_import(&door, "count@owner", &segment);
  *     if (!error)
@@ -21,8 +22,8 @@
  *     ringlet_door_start(&door);
  *     error = ringlet_door_wait(&door, ticket, 1000, &result);
  *
- * Functions return RINGLET_OK or another number; ringlet_door_error puts it into words. A door is for one thread. After
- * a fork the child calls ringlet_door_forget. The layout is docs/format/door.md, the manual docs/memory.md. */
+ * Functions return RINGLET_OK or another number; ringlet_door_error puts it into words. A gateway is for one thread.
+ * After a fork the child calls ringlet_door_forget. The layout is docs/format/door.md, the manual docs/memory.md. */
 #ifndef RINGLET_MEMORY_H
 #define RINGLET_MEMORY_H
 
@@ -33,13 +34,13 @@ enum {
     RINGLET_DOOR_UNKNOWN = 2,  /* nobody knows whether it was done: door.cause */
     RINGLET_DOOR_PARTIAL = 3,  /* refused, and some bytes may be in place: door.cause */
     RINGLET_DOOR_TIMEOUT = 4,  /* it is still under way: wait again */
-    RINGLET_DOOR_NONE = -21,   /* no door of that name is free in time */
-    RINGLET_DOOR_CLOSED = -22, /* the door was closed: open another one */
-    RINGLET_DOOR_SHUT = -23,   /* the door was closed, since what this program wrote to it cannot be */
-    RINGLET_DOOR_GONE = -24,   /* the process that opened the door has died */
+    RINGLET_DOOR_NONE = -21,   /* no gateway of that name is free in time */
+    RINGLET_DOOR_CLOSED = -22, /* the gateway was closed: open another one */
+    RINGLET_DOOR_SHUT = -23,   /* the gateway was closed, since what this program wrote to it cannot be */
+    RINGLET_DOOR_GONE = -24,   /* the process that opened the gateway has died */
     RINGLET_DOOR_TICKET = -25, /* the result of that ticket is gone: 1024 others were prepared since */
     RINGLET_DOOR_LENGTH = -26, /* the data area is smaller than that */
-    RINGLET_DOOR_BROKEN = -27  /* what stands there is no door of this version */
+    RINGLET_DOOR_BROKEN = -27  /* what stands there is no gateway of this version */
 };
 
 enum { /* operations */
@@ -135,7 +136,7 @@ static inline void ringlet_d__ring(ringlet_door *d) {
     syscall(SYS_futex, d->mem + RINGLET_D__WORK, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* Whether the door is open, as its member says. */
+/* Whether the gateway is open, as its member says. */
 static inline int ringlet_d__state(const ringlet_door *d) {
     uint64_t s = RINGLET__ACQUIRE(ringlet_d__w64(d, RINGLET_D__DOOR));
     return s == 1 ? (int)RINGLET_OK : s == 3 ? (int)RINGLET_DOOR_SHUT : (int)RINGLET_DOOR_CLOSED;
@@ -200,7 +201,7 @@ static inline int ringlet_d__attach(ringlet_door *d) {
     case 1: return RINGLET_ATTACHED;
     default: return RINGLET_SYSTEM;
     }
-    /* A door serves one client: of one that has left, it is about to be made anew. */
+    /* A gateway serves one client: of one that has left, it is about to be made anew. */
     if (RINGLET__LOAD(ringlet_d__w64(d, RINGLET_D__ATTACHED)) != 0 || ringlet_d__state(d) != RINGLET_OK)
         return RINGLET_NO_RING;
     RINGLET__STORE(ringlet_d__w64(d, RINGLET_D__PID), (uint64_t)getpid());
@@ -210,7 +211,7 @@ static inline int ringlet_d__attach(ringlet_door *d) {
     return RINGLET_OK;
 }
 
-/* Takes a free door: NAME in /dev/shm, of which a member may have opened several, or the path of one. Waits up to
+/* Takes a free gateway: NAME in /dev/shm, of which a member may have opened several, or the path of one. Waits up to
  * timeout_ms (-1: for ever). After an error there is nothing to close. */
 static inline int ringlet_door_open(ringlet_door *d, const char *name, int timeout_ms) {
     int64_t until = ringlet__now() + timeout_ms;
@@ -236,7 +237,7 @@ static inline int ringlet_door_open(ringlet_door *d, const char *name, int timeo
     }
 }
 
-/* Leaves the door. What is under way ends. Twice is once. */
+/* Leaves the gateway. What is under way ends. Twice is once. */
 static inline void ringlet_door_close(ringlet_door *d) {
     if (d->mem == NULL)
         return;
@@ -276,8 +277,8 @@ static inline void ringlet_door_start(ringlet_door *d) {
         ringlet_d__ring(d);
 }
 
-/* Waits until a transfer is over, timeout_ms at most (-1: as long as the door is open). result: the handle, the size,
- * the word before, the number of notices; may be NULL. */
+/* Waits until a transfer is over, timeout_ms at most (-1: as long as the gateway is open). result: the handle, the
+ * size, the word before, the number of notices; may be NULL. */
 static inline int ringlet_door_wait(ringlet_door *d, uint64_t ticket, int timeout_ms, uint64_t *result) {
     if (d->mem == NULL)
         return RINGLET_DOOR_CLOSED;

@@ -129,7 +129,7 @@ class Event:
 class Filter:
     """A place at a builder unit. name: what stands behind --filter process:. timeout: seconds to wait for a place; None
     waits for ever. again: seconds to wait for a place where the builder unit has dismissed this program, since it did
-    not answer, or is gone. directory: where the lanes are."""
+    not answer, or is gone. directory: where the places are."""
 
     def __init__(self, name, timeout=None, again=10, directory="/dev/shm"):
         self.judged, self.dismissed = 0, 0
@@ -183,7 +183,7 @@ class Filter:
         until, waited = None if timeout is None else time.monotonic() + timeout, False
         while True:
             if waited and self._places():
-                time.sleep(_SETTLE)  # a run begins: its builder units make their lanes one after the other
+                time.sleep(_SETTLE)  # a run begins: its builder units make their places one after the other
             for path in self._places():
                 try:
                     self._answers = _Answers(path, timeout=0)
@@ -201,7 +201,7 @@ class Filter:
             time.sleep(0.01)
 
     def _places(self):
-        """The lanes that there are, those with low numbers first: so all builder units get processes."""
+        """The places that there are, those with low numbers first: so all builder units get processes."""
         found = []
         for entry in os.listdir(self._directory):
             place = _PLACE.fullmatch(entry)

@@ -1,6 +1,6 @@
-"""Remote memory for a program on the host of a member, which has opened a door: ringlet mem door NAME.
+"""Remote memory for a program on the host of a member, which has opened a gateway: ringlet mem door NAME.
 
-    with Door("mine", timeout=10) as door:                  # wait up to 10 s for a free door
+    with Door("mine", timeout=10) as door:                  # wait up to 10 s for a free gateway
         count = door.open("count@owner")                    # a segment
         before = count.add(0, 1)                            # a word, in one step
         count.write(4096, b"bytes")
@@ -79,19 +79,19 @@ _CAUSES = {
 
 
 class DoorError(Exception):
-    """A step at a door that failed."""
+    """A step at a gateway that failed."""
 
 
 class NoDoor(DoorError):
-    """No door of that name is free in time."""
+    """No gateway of that name is free in time."""
 
 
 class Closed(DoorError):
-    """The door was closed, or its member has died: open another one."""
+    """The gateway was closed, or its member has died: open another one."""
 
 
 class Broken(DoorError):
-    """What stands in the memory is no door of this version."""
+    """What stands in the memory is no gateway of this version."""
 
 
 class TransferError(DoorError):
@@ -190,7 +190,7 @@ class Segment:
 
 
 class Door:
-    """A door that this program has. name: what stands behind ringlet mem door, or the path of a door. timeout: seconds
+    """A gateway that this program has. name: what stands behind ringlet mem door, or the path of one. timeout: seconds
     to wait for a free one; None waits for ever. data is a memoryview of what transfers are about; calls that copy use
     its last 4096 bytes."""
 
@@ -253,7 +253,7 @@ class Door:
 
     def wait(self, ticket, timeout=None):
         """Waits until a transfer is over, and returns its result: the handle, the size, the word before, the number of
-        notices. timeout: seconds, then TimeoutError: the transfer goes on; None waits as long as the door is open."""
+        notices. timeout: seconds, then TimeoutError: the transfer goes on; None waits while the gateway is open."""
         self._here()
         if ticket >= self._begun:
             self.start()
@@ -282,7 +282,7 @@ class Door:
                 raise TimeoutError("the transfer is still under way after %g s" % timeout)
 
     def close(self):
-        """Leaves the door. What is under way ends. Twice is once."""
+        """Leaves the gateway. What is under way ends. Twice is once."""
         if self._words is None:
             return
         self._words[_STATE] = 2
@@ -330,7 +330,7 @@ class Door:
         return _LOCK.unpack(lock)[0] != fcntl.F_UNLCK
 
     def _attach(self, path):
-        """Takes the door of a path; false: there is none that is free."""
+        """Takes the gateway of a path; false: there is none that is free."""
         if not self._open(path):
             return False
         try:
