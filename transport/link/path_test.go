@@ -170,11 +170,11 @@ func shrinks(t *testing.T, full, window int, congestion bool) {
 			t.Errorf("end %d sent %+v, its peer had %+v", e, s, r)
 		}
 	}
-	maxPace(t, d, 22)
+	checkEachOnce(t, d, 22)
 }
 
-// maxPace holds that each write of so many rounds was completed, and told to the peer, once.
-func maxPace(t *testing.T, d *duo, rounds int) {
+// checkEachOnce holds that each write of so many rounds was completed, and told to the peer, once.
+func checkEachOnce(t *testing.T, d *duo, rounds int) {
 	t.Helper()
 	for e := range 2 {
 		done, placed := map[uint64]int{}, map[uint64]int{}
