@@ -2,6 +2,6 @@
 
 package crc32c
 
-const folds = false
+const hasFold = false
 
 func fold(uint32, *byte, int) uint32 { panic("crc32c: no form in assembly") }

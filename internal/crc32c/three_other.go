@@ -2,5 +2,5 @@
 
 package crc32c
 
-// three is the CRC-32C of three pieces.
-func three(a, b, c []byte) (x, y, z uint32) { return Sum(a), Sum(b), Sum(c) }
+// sumsOfThree is the CRC-32C of three pieces.
+func sumsOfThree(a, b, c []byte) (x, y, z uint32) { return Sum(a), Sum(b), Sum(c) }
