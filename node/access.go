@@ -14,10 +14,10 @@ import (
 	"ringlet/tagnet"
 )
 
-// refusals counts the calls of the node service that were refused for who made them, and tells the log of them once
+// refusedCalls counts the calls of the node service that were refused for who made them, and tells the log of them once
 // in a while.
-type refusals struct {
-	strangers  atomic.Uint64 // by a certificate that is not the control's
+type refusedCalls struct {
+	notControl atomic.Uint64 // by a certificate that is not the control's
 	fenced     atomic.Uint64 // by a control whose term is over
 	logLimiter connlimit.LogLimiter
 }
@@ -30,7 +30,7 @@ func (n *process) admit(ctx context.Context, method string, term *nodev1.Term) (
 	}
 	risen, err = n.fence.Admit(tagnet.Term{Number: term.GetNumber(), Holder: term.GetHolder()})
 	if fenced := tagnet.Fenced(err); fenced != nil {
-		n.refusals.fenced.Add(1)
+		n.refusedCalls.fenced.Add(1)
 		n.logRefused(method, err)
 		return nil, fenced.Status()
 	}
@@ -43,13 +43,13 @@ func (n *process) admitAnyTerm(ctx context.Context, method string) error {
 	if err == nil {
 		return nil
 	}
-	n.refusals.strangers.Add(1)
+	n.refusedCalls.notControl.Add(1)
 	n.logRefused(method, err)
 	return status.Error(codes.PermissionDenied, err.Error())
 }
 
 func (n *process) logRefused(method string, why error) {
-	if unreported, yes := n.refusals.logLimiter.Allow(method, time.Now()); yes {
+	if unreported, yes := n.refusedCalls.logLimiter.Allow(method, time.Now()); yes {
 		n.log.Warn("the node refused a call", "method", method, "why", why, "unreported", unreported)
 	}
 }

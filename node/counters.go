@@ -175,7 +175,7 @@ func (s *session) collectProcessCounters() processCounters {
 }
 
 func (n *process) countCalls() callCounters {
-	c := callCounters{CallsRefused: n.refusals.strangers.Load(), CallsFenced: n.refusals.fenced.Load()}
+	c := callCounters{CallsRefused: n.refusedCalls.notControl.Load(), CallsFenced: n.refusedCalls.fenced.Load()}
 	for why, times := range n.host.Refused() {
 		if why == tagnet.RefusedTerm {
 			c.CallsFenced += times

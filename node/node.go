@@ -85,7 +85,7 @@ type process struct {
 	// atomic, or with a lock of its own
 	controlCalls    presence
 	fileCalls       presence // of the control, in calls about files
-	refusals        refusals
+	refusedCalls    refusedCalls
 	samplers        atomic.Int32                    // calls of Sample
 	leaving         atomic.Bool                     // it was told to end in a run
 	lastExtension   atomic.Int64                    // when the service manager was asked for more time, in s

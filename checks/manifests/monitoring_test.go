@@ -22,8 +22,8 @@ var (
 	inAlert  = regexp.MustCompile(`\$labels\.([a-z_]+)`)
 )
 
-// metricLabels are the labels of every metric in docs/metrics.md, those that Prometheus adds included. A test of the product
-// holds that this list is what the program tells.
+// metricLabels are the labels of every metric in docs/metrics.md, those that Prometheus adds included. A test of the
+// product holds that this list is what the program tells.
 func metricLabels(t *testing.T) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile(root + "/docs/metrics.md")

@@ -61,7 +61,7 @@ func (s *Stream) handshake(ctx context.Context) (conn, error) {
 
 // hello is what a front-end says first.
 func (s *Stream) hello() []byte {
-	source, typ := s.set.Source, s.set.Type
+	source, typ := s.settings.Source, s.settings.Type
 	if source == 0 {
 		source = 0xffff
 	}
@@ -69,14 +69,14 @@ func (s *Stream) hello() []byte {
 		typ = 255
 	}
 	var options []byte
-	if name := s.set.Name; name != "" {
+	if name := s.settings.Name; name != "" {
 		options = append(options, 1, 0, byte(len(name)), 0)
 		options = append(options, name...)
 	}
 	options = s.appendNonce(options)
 	h := append([]byte("RLFH"), streamVersion, typ)
 	h = binary.LittleEndian.AppendUint16(h, source)
-	h = binary.LittleEndian.AppendUint64(h, s.set.Run)
+	h = binary.LittleEndian.AppendUint64(h, s.settings.Run)
 	h = binary.LittleEndian.AppendUint16(h, uint16(len(options)))
 	h = append(h, 0, 0, 0, 0, 0, 0)
 	return append(h, options...)

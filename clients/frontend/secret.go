@@ -25,7 +25,7 @@ const secretEnv = "RINGLET_SECRET_FILE"
 
 // readSecret reads the secret of a stream over TCP, if it has one.
 func (s *Stream) readSecret() error {
-	name := s.set.SecretFile
+	name := s.settings.SecretFile
 	if name == "" {
 		name = os.Getenv(secretEnv)
 	}

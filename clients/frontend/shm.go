@@ -52,10 +52,10 @@ type RingSettings struct {
 // Ring is a ring in shared memory that this front-end fills. Its methods are for one goroutine.
 type Ring struct {
 	// immutable after OpenRing
-	name   string
-	set    RingSettings
-	source uint16
-	run    uint64
+	name     string
+	settings RingSettings
+	source   uint16
+	run      uint64
 
 	seg     *shmem.Segment // nil once closed
 	core    *fragring.Producer
@@ -82,15 +82,16 @@ const (
 // OpenRing attaches to a ring: NAME, which lies in /dev/shm, or a path. It waits until the readout unit has made it and
 // no other front-end fills it; ctx bounds that. A *RingError says why it could not be: around ErrNoRing or ErrAttached
 // and ctx's error where ctx was over, around ErrEnded where the run of the ring has ended.
-func OpenRing(ctx context.Context, name string, s RingSettings) (*Ring, error) {
-	if len(s.Name) > fragring.MaxName {
-		return nil, &RingError{"open", name, fmt.Errorf("the name of a front-end has %d bytes: %d are the most", len(s.Name),
+func OpenRing(ctx context.Context, name string, settings RingSettings) (*Ring, error) {
+	if len(settings.Name) > fragring.MaxName {
+		return nil, &RingError{"open", name, fmt.Errorf("the name of a front-end has %d bytes: %d are the most",
+			len(settings.Name),
 			fragring.MaxName)}
 	}
-	if s.Type == 0 {
-		s.Type = fragring.DefaultType
+	if settings.Type == 0 {
+		settings.Type = fragring.DefaultType
 	}
-	r := &Ring{name: name, set: s}
+	r := &Ring{name: name, settings: settings}
 	r.poll, r.alive = r.tryReserve, r.consumerLives
 	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
 		err := r.attach()
@@ -135,7 +136,7 @@ func (r *Ring) attach() (err error) {
 		return ErrAttached
 	}
 	r.core, err = fragring.AttachProducer(base, r.seg.Bytes(), fragring.ProducerInfo{PID: uint32(os.Getpid()),
-		Name: r.set.Name})
+		Name: r.settings.Name})
 	switch {
 	case errors.Is(err, ErrClosed):
 		return ErrGone // its name goes at once
@@ -230,7 +231,7 @@ func (r *Ring) Reserve(ctx context.Context, size int) ([]byte, error) {
 	}
 	place, ok, err := r.core.Reserve(size)
 	if err == nil && !ok {
-		if r.set.Drop {
+		if r.settings.Drop {
 			return nil, ErrFull
 		}
 		r.size = size
@@ -257,7 +258,7 @@ func (r *Ring) Commit(event uint64, size int) error {
 	if err := r.order(event); err != nil {
 		return r.fail("commit", err)
 	}
-	return r.fail("commit", r.core.Commit(event, r.set.Type, size))
+	return r.fail("commit", r.core.Commit(event, r.settings.Type, size))
 }
 
 // order refuses a number that is not above those before it.

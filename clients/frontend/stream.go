@@ -52,7 +52,7 @@ type StreamSettings struct {
 type Stream struct {
 	// immutable after Dial
 	network, address string
-	set              StreamSettings
+	settings         StreamSettings
 	secret           []byte        // nil: none
 	aloneTimeout     time.Duration // of Close
 	safeTimeout      time.Duration
@@ -104,25 +104,25 @@ var errGone = errors.New("the readout unit that runs this program is gone")
 // Dial connects to a readout unit, tcp:host:port or unix:path. It tries again until the readout unit is there, or ctx
 // is over. A refusal that does not pass is a *StreamError. The address exec: is for a program that a readout unit runs:
 // the stream takes its standard output and input, and ends when the readout unit does.
-func Dial(ctx context.Context, address string, set StreamSettings) (*Stream, error) {
+func Dial(ctx context.Context, address string, settings StreamSettings) (*Stream, error) {
 	network, at, _ := strings.Cut(address, ":")
 	if address != "exec:" && (network != "tcp" && network != "unix" || at == "") {
 		return nil, fmt.Errorf("a stream cannot go to %q: give tcp:host:port, unix:path, or exec: alone", address)
 	}
-	if len(set.Name) > 64 || !utf8.ValidString(set.Name) {
-		return nil, fmt.Errorf("the name of a front-end has %d bytes: 64 of UTF-8 are the most", len(set.Name))
+	if len(settings.Name) > 64 || !utf8.ValidString(settings.Name) {
+		return nil, fmt.Errorf("the name of a front-end has %d bytes: 64 of UTF-8 are the most", len(settings.Name))
 	}
-	if set.Keep == 0 {
-		set.Keep = streamKeep
+	if settings.Keep == 0 {
+		settings.Keep = streamKeep
 	}
-	if least := frameHeader + maxFragment; set.Keep < least {
-		return nil, fmt.Errorf("a stream cannot keep %d bytes only: %d is one fragment", set.Keep, least)
+	if least := frameHeader + maxFragment; settings.Keep < least {
+		return nil, fmt.Errorf("a stream cannot keep %d bytes only: %d is one fragment", settings.Keep, least)
 	}
 	s := &Stream{
-		network: network,
-		address: at,
-		set:     set,
-		largest: maxFragment,
+		network:  network,
+		address:  at,
+		settings: settings,
+		largest:  maxFragment,
 
 		aloneTimeout: closeAlone,
 		safeTimeout:  closeSafe,
@@ -130,7 +130,7 @@ func Dial(ctx context.Context, address string, set StreamSettings) (*Stream, err
 		stopped: make(chan struct{}),
 		toSend:  make(chan struct{}, 1),
 		changed: make(chan struct{}, 1),
-		buffer:  sendBuffer{mem: make([]byte, set.Keep)},
+		buffer:  sendBuffer{mem: make([]byte, settings.Keep)},
 	}
 	if err := s.readSecret(); err != nil {
 		return nil, err
@@ -196,7 +196,7 @@ func (s *Stream) put(ctx context.Context, event uint64, flags uint8, data []byte
 
 // queue queues a frame; false if there is no room.
 func (s *Stream) queue(event uint64, flags uint8, data []byte) (bool, error) {
-	if s.set.Unchecked {
+	if s.settings.Unchecked {
 		flags |= 1
 	}
 	h := &s.header
@@ -204,7 +204,7 @@ func (s *Stream) queue(event uint64, flags uint8, data []byte) (bool, error) {
 	binary.LittleEndian.PutUint32(h[8:], uint32(len(data)))
 	h[12] = flags
 	binary.LittleEndian.PutUint16(h[14:], 0x5246)
-	if !s.set.Unchecked {
+	if !s.settings.Unchecked {
 		sum := crc32.Update(crc32.Checksum(h[:16], castagnoli), castagnoli, data)
 		binary.LittleEndian.PutUint32(h[16:], sum)
 	}

@@ -63,8 +63,8 @@ func (c *controlCmd) Run(ctx context.Context, to streams) error {
 			ReadyTimeout: c.NodeTimeout,
 			JoinTimeout:  c.NodeTimeout,
 		},
-		port: c.Port,
-		key:  key,
+		gossipPort: c.Port,
+		gossipKey:  key,
 	}, c.began)
 }
 
@@ -97,15 +97,15 @@ func (c *controlCmd) serve(ctx context.Context, to streams, id *certs.Identity, 
 				ReadyTimeout: c.NodeTimeout,
 				Log:          formatted(to.err, slog.LevelInfo, c.LogFormat),
 			},
-			key:  key,
-			port: c.Port,
-			path: filepath.Join(dir, records),
+			gossipKey:   key,
+			gossipPort:  c.Port,
+			recordsPath: filepath.Join(dir, records),
 		},
-		streams: c.MaxStreams,
-		api:     c.API,
-		page:    c.Page,
-		monitor: c.Monitor,
-		ctl:     true,
+		maxStreams:    c.MaxStreams,
+		apiAddr:       c.API,
+		pageAddr:      c.Page,
+		monitorAddr:   c.Monitor,
+		usersHaveKeys: true,
 	}
 	return s.run(ctx, to, func(ctx context.Context) error { <-ctx.Done(); return nil })
 }

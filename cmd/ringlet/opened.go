@@ -16,9 +16,9 @@ import (
 // control is a run control with what it stands on, as a service and for a single run.
 type control struct {
 	partition.Config
-	key  []byte // of the gossip
-	port int    // of the gossip; 0 means any
-	path string // of the records; empty: they are forgotten
+	gossipKey   []byte // of the gossip
+	gossipPort  int    // of the gossip; 0 means any
+	recordsPath string // of the records; empty: they are forgotten
 
 	// set by open
 	store     *record.Store
@@ -34,7 +34,7 @@ const remembered = 8192
 // open opens the store, enters the cluster and makes the partition. What is open is closed by close, after an error
 // too.
 func (s *control) open(ctx context.Context) (err error) {
-	if s.store, err = record.Open(s.path); err != nil {
+	if s.store, err = record.Open(s.recordsPath); err != nil {
 		return err
 	}
 	// Numbers of events go on growing after a restart: no control gives a million of them a second.
@@ -48,8 +48,8 @@ func (s *control) open(ctx context.Context) (err error) {
 	s.Members, err = cluster.Open(ctx, cluster.Config{
 		Name:     nodes.Name,
 		BindAddr: s.Host,
-		BindPort: s.port,
-		Key:      s.key,
+		BindPort: s.gossipPort,
+		Key:      s.gossipKey,
 		Logger:   s.Log,
 		Meta:     cluster.Meta{Roles: cluster.Control, Version: version},
 	})

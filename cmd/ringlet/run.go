@@ -106,8 +106,8 @@ func (c *runCmd) Run(ctx context.Context, to streams) error {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	}
 	return c.single(ctx, to, control{
-		Config: partition.Config{Host: loopback, Identity: keys.control, Spawner: spawner},
-		key:    keys.gossip,
+		Config:    partition.Config{Host: loopback, Identity: keys.control, Spawner: spawner},
+		gossipKey: keys.gossip,
 	}, nil)
 }
 
@@ -142,11 +142,11 @@ func (c *runCmd) serve(
 				Spawner:  spawner,
 				Log:      leveled(to.err, slog.LevelWarn, c.Verbose),
 			},
-			key:  keys.gossip,
-			path: filepath.Join(dir, records),
+			gossipKey:   keys.gossip,
+			recordsPath: filepath.Join(dir, records),
 		},
-		api:  net.JoinHostPort(loopback, "0"),
-		page: c.Page,
+		apiAddr:  net.JoinHostPort(loopback, "0"),
+		pageAddr: c.Page,
 	}
 	defer spawner.Stop()
 	return s.run(ctx, to, func(ctx context.Context) error { return c.first(ctx, to, s) })

@@ -25,11 +25,11 @@ import (
 // service is the run control of a partition with everything around it.
 type service struct {
 	control
-	api     string
-	page    string // empty: nowhere
-	monitor string // empty: nowhere
-	streams int    // of the API and the page at most; 0: by default
-	ctl     bool   // somebody has keys to come in with; where nobody has, a link is told for each who comes
+	apiAddr       string
+	pageAddr      string // empty: nowhere
+	monitorAddr   string // empty: nowhere
+	maxStreams    int    // of the API and the page at most; 0: by default
+	usersHaveKeys bool   // somebody has keys to come in with; where nobody has, a link is told for each who comes
 }
 
 // run serves until the work is done or ctx ends, and leaves the nodes as they are. The work begins when everything can
@@ -44,12 +44,12 @@ func (s *service) run(ctx context.Context, to streams, work func(context.Context
 		Records:  s.store,
 		Journal:  s.Journal,
 		Identity: s.Identity,
-		API:      s.api,
-		Page:     s.page,
-		Streams:  s.streams,
+		API:      s.apiAddr,
+		Page:     s.pageAddr,
+		Streams:  s.maxStreams,
 		Log:      s.Log,
 	}
-	if !s.ctl {
+	if !s.usersHaveKeys {
 		cfg.Entered = func(link string) { fmt.Fprintf(to.out, "the next link is %s\n", link) }
 	}
 	server, err := api.New(cfg)
@@ -113,12 +113,12 @@ func (s *service) serve(ctx context.Context, server *api.Server, work func(conte
 
 // monitored answers orchestrators and Prometheus.
 func (s *service) monitored(server *api.Server) (end func(), err error) {
-	if s.monitor == "" {
+	if s.monitorAddr == "" {
 		return func() {}, nil
 	}
-	lis, err := address.ListenTCP(s.monitor)
+	lis, err := address.ListenTCP(s.monitorAddr)
 	if err != nil {
-		return nil, fmt.Errorf("cannot bind the monitor at %s: %w", s.monitor, err)
+		return nil, fmt.Errorf("cannot bind the monitor at %s: %w", s.monitorAddr, err)
 	}
 	p := s.partition
 	controlMetrics := metrics.Control(figures.SchedulerCounters(), func() metrics.Partition {
@@ -136,7 +136,7 @@ const linkFile = "page-link"
 // what opens a session as admin is told to a terminal, and else stands in a file.
 func (s *service) printAddresses(out io.Writer, server *api.Server) error {
 	fmt.Fprintf(out, "nodes join at   %s\n", s.Members.Addr())
-	if s.ctl {
+	if s.usersHaveKeys {
 		fmt.Fprintf(out, "ringlet ctl at  %s\n", server.API())
 	}
 	if server.Page() == nil {
@@ -144,11 +144,11 @@ func (s *service) printAddresses(out io.Writer, server *api.Server) error {
 	}
 	link := server.Entrance()
 	plain, _, secret := strings.Cut(link, "?")
-	if !secret || s.path == "" || isTerminal(out) {
+	if !secret || s.recordsPath == "" || isTerminal(out) {
 		fmt.Fprintf(out, "the page is at  %s\n", link)
 		return nil
 	}
-	file := filepath.Join(filepath.Dir(s.path), linkFile)
+	file := filepath.Join(filepath.Dir(s.recordsPath), linkFile)
 	if err := safeopen.WriteNoFollow(file, strings.NewReader(link+"\n"), 0o600); err != nil {
 		return fmt.Errorf("the link to the page cannot be written: %w", err)
 	}

@@ -220,7 +220,7 @@ func sourceRows(row printRow, r *nodes.Report) {
 	for _, s := range r.Sources {
 		row("source "+strconv.Itoa(s.Source),
 			"%s: %d fragments of %d bytes in all, %d used + %d thrown away + %d left over; "+
-				"%d missing, %d gaps; %s%s%s%s", s.Name, s.Fragments, s.Bytes, s.Used, s.Thrown, s.Remaining, s.Missing,
+				"%d missing, %d gaps; %s%s%s%s", s.Name, s.Fragments, s.Bytes, s.Used, s.Thrown, s.UnusedAtEnd, s.Missing,
 			s.Gaps, lastEvent(s), some(", %d refused", s.Refused), some(", %d lost", s.Lost),
 			some(", %d dropped by the front-end", s.Dropped))
 		if s.Frontend != "" {

@@ -311,7 +311,7 @@ func (c *DecisionsConfig) decide(ctx context.Context, all []*judge, sub *subscri
 
 // end waits for what is under way, and fills the figures.
 func (c *DecisionsConfig) end(u *decision.Unit, all []*judge, r *DecisionsReport) {
-	ctx, cancel := context.WithTimeout(context.Background(), placeTime+c.Timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), placementTimeout+c.Timeout)
 	defer cancel()
 	for i, j := range all[1:] {
 		_ = j.sender.Flush(ctx) // what does not arrive is counted

@@ -227,14 +227,14 @@ func (f *far) grant(ctx context.Context, g grantArgs) (answer, error) {
 	return answer{Refs: packed}, nil
 }
 
-// placeTime is how long what was sent may take to be counted: outcomes run ahead of the handler's calls. The
+// placementTimeout is how long what was sent may take to be counted: outcomes run ahead of the handler's calls. The
 // tests stretch it.
-var placeTime = 5 * time.Second
+var placementTimeout = 5 * time.Second
 
 // stop tells what is in place and what it cost since mark.
 func (f *far) stop(s stopArgs) (answer, error) {
 	cpu := cpuTime() - f.cpu
-	for until := time.Now().Add(placeTime); time.Now().Before(until); time.Sleep(50 * time.Microsecond) {
+	for until := time.Now().Add(placementTimeout); time.Now().Before(until); time.Sleep(50 * time.Microsecond) {
 		if f.end.placed.Load() >= s.Writes && f.end.bytes.Load() >= s.Bytes {
 			break
 		}

@@ -126,7 +126,8 @@ func (c *IntegrityConfig) events(ctx context.Context, all []*station, look *even
 		return s.await(ctx, s.idle)
 	})
 	err := g.Wait()
-	for until := time.Now().Add(placeTime); err == nil && all[1].placed.Load() < l.next && time.Now().Before(until); {
+	for until := time.Now().Add(placementTimeout); err == nil && all[1].placed.Load() < l.next &&
+		time.Now().Before(until); {
 		time.Sleep(50 * time.Microsecond)
 	}
 	return err

@@ -130,7 +130,7 @@ func (s *station) trickle(ctx context.Context, rate float64) error {
 		}
 		p.Advance(1)
 	}
-	drained, cancel := context.WithTimeout(context.Background(), placeTime)
+	drained, cancel := context.WithTimeout(context.Background(), placementTimeout)
 	defer cancel()
 	return s.await(drained, s.idle)
 }

@@ -99,7 +99,7 @@ func openEnd(c linkConfig, table *shmem.Table) (*end, error) {
 		Spin:       c.spin,
 		Timestamps: c.stamps,
 
-		IdleTimeout: silentTime,
+		IdleTimeout: peerSilenceTimeout,
 	})
 	if err != nil {
 		return nil, errors.Join(err, table.Close())
@@ -134,12 +134,12 @@ func openEnd(c linkConfig, table *shmem.Table) (*end, error) {
 	return e, nil
 }
 
-// Times that the tests stretch: connectTime bounds the making of a link, silentTime is how long a silent peer is
-// believed to live, zero for that of the network.
-var connectTime, silentTime = 10 * time.Second, time.Duration(0)
+// Times that the tests stretch: connectTimeout bounds the making of a link, peerSilenceTimeout is how long a silent
+// peer is believed to live, zero for that of the network.
+var connectTimeout, peerSilenceTimeout = 10 * time.Second, time.Duration(0)
 
 func (e *end) connect(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	return e.endpoint.Connect(ctx, e.others)
 }

@@ -11,7 +11,9 @@ import (
 
 // The times are for a machine that measures. One that tests has much else to do.
 func TestMain(m *testing.M) {
-	connectTime, handshakeTimeout, placeTime, jobTimeout = patiently.Long, patiently.Long, patiently.Long, patiently.Long
-	interruptTimeout, silentTime = patiently.Scaled(20*time.Second), patiently.Scaled(30*time.Second)
+	for _, timeout := range []*time.Duration{&connectTimeout, &handshakeTimeout, &placementTimeout, &awaitNearTimeout} {
+		*timeout = patiently.Long
+	}
+	interruptTimeout, peerSilenceTimeout = patiently.Scaled(20*time.Second), patiently.Scaled(30*time.Second)
 	goleak.VerifyTestMain(m)
 }

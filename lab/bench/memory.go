@@ -394,7 +394,7 @@ func (p *memoryPair) link(ctx context.Context, c *MemoryConfig, view transport.V
 			return err
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	var g errgroup.Group
 	for rank, s := range p.spaces {

@@ -279,7 +279,7 @@ var errEnough = errors.New("enough")
 
 // awaitReceived waits until what was sent has been seen by its receiver's handler. What has not in time counts as lost.
 func awaitReceived(all []*station) {
-	for until := time.Now().Add(placeTime); time.Now().Before(until); time.Sleep(50 * time.Microsecond) {
+	for until := time.Now().Add(placementTimeout); time.Now().Before(until); time.Sleep(50 * time.Microsecond) {
 		waits := false
 		for _, s := range all {
 			for _, l := range s.out {

@@ -27,14 +27,14 @@ const (
 )
 
 const (
-	blockSize = 1 << 20               // of copies and TCP writes
-	tripSize  = 128                   // bytes
-	quietTime = 20 * time.Millisecond // after which nothing more is believed to be on its way
-	quietMost = 2 * time.Second       // for which things on their way are waited
+	blockSize      = 1 << 20               // of copies and TCP writes
+	tripSize       = 128                   // bytes
+	quietPeriod    = 20 * time.Millisecond // after which nothing more is believed to be on its way
+	maxArrivalWait = 2 * time.Second       // for which things on their way are waited
 )
 
-// jobTimeout is for the near process to connect; the tests stretch it.
-var jobTimeout = 10 * time.Second
+// awaitNearTimeout is for the near process to connect; the tests stretch it.
+var awaitNearTimeout = 10 * time.Second
 
 // reference is a row of the table of references.
 type reference struct {
@@ -141,13 +141,13 @@ type byteCounter struct{ atomic.Uint64 }
 
 // arrived counts what came of what was sent, where some may be lost.
 func (c *byteCounter) arrived(sent uint64) (answer, error) {
-	return answer{Bytes: c.awaitCount(sent, quietTime)}, nil
+	return answer{Bytes: c.awaitCount(sent, quietPeriod)}, nil
 }
 
 // awaitCount waits until all that was sent is counted, or nothing more comes for a while.
 func (c *byteCounter) awaitCount(sent uint64, quiet time.Duration) uint64 {
 	last, since := c.Load(), time.Now()
-	for until := time.Now().Add(quietMost); time.Now().Before(until) &&
+	for until := time.Now().Add(maxArrivalWait); time.Now().Before(until) &&
 		c.Load() < sent; time.Sleep(time.Millisecond) {
 		if n := c.Load(); n != last {
 			last, since = n, time.Now()

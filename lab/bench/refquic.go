@@ -47,7 +47,7 @@ func startQUICSink(f *far) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, stop := context.WithTimeout(context.Background(), jobTimeout)
+	ctx, stop := context.WithTimeout(context.Background(), awaitNearTimeout)
 	var got byteCounter
 	hangUp := func() error { stop(); return n.Close() }
 	return startJob(n.Addr(), hangUp, got.arrived, func() { receive(ctx, n, &got) }), nil
@@ -86,7 +86,7 @@ func sendQUIC(ctx context.Context, n *near, addr string) (res trial.Figures, err
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, network.Close()) }()
-	dial, cancel := context.WithTimeout(ctx, connectTime)
+	dial, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	conn, _, err := network.Dial(dial, n.cfg.Far, addr, bare)
 	if err != nil {
@@ -102,7 +102,7 @@ func sendQUIC(ctx context.Context, n *near, addr string) (res trial.Figures, err
 	}
 	// Closing throws away what quic-go still has in its queue of 32.
 	select {
-	case <-time.After(quietTime):
+	case <-time.After(quietPeriod):
 	case <-ctx.Done():
 	}
 	return n.rate(ctx, sent, took, used)

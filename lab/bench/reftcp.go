@@ -20,10 +20,10 @@ func startTCPSink(host string, mem []byte) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = l.(*net.TCPListener).SetDeadline(time.Now().Add(jobTimeout))
+	_ = l.(*net.TCPListener).SetDeadline(time.Now().Add(awaitNearTimeout))
 	var got byteCounter
 	end := func(sent uint64) (answer, error) {
-		if n := got.awaitCount(sent, quietMost); n != sent {
+		if n := got.awaitCount(sent, maxArrivalWait); n != sent {
 			return answer{}, fmt.Errorf("TCP: %d of %d bytes arrived", n, sent)
 		}
 		return answer{Bytes: sent}, nil
@@ -35,7 +35,7 @@ func startTCPSink(host string, mem []byte) (*job, error) {
 		}
 		defer func() { _ = c.Close() }()
 		for at := 0; ; {
-			_ = c.SetReadDeadline(time.Now().Add(jobTimeout))
+			_ = c.SetReadDeadline(time.Now().Add(awaitNearTimeout))
 			n, err := c.Read(mem[at:min(at+blockSize, len(mem))])
 			if err != nil {
 				return

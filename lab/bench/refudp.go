@@ -186,7 +186,7 @@ func startEcho(spinning bool) func(f *far) (*job, error) {
 }
 
 func echo(c *net.UDPConn, spin time.Duration) {
-	_ = c.SetReadDeadline(time.Now().Add(jobTimeout))
+	_ = c.SetReadDeadline(time.Now().Add(awaitNearTimeout))
 	first := make([]byte, tripSize)
 	n, from, err := c.ReadFromUDPAddrPort(first)
 	if err != nil {

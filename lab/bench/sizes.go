@@ -43,8 +43,8 @@ func namedSizes(ctx context.Context, _ NodesConfig, d time.Duration) (trial.Figu
 	if err != nil {
 		return nil, err
 	}
-	realistic.addFigures(f, "realistic.", 133, 128e3)
-	constant.addFigures(f, "constant.", 160, 154e3)
+	realistic.fillFigures(f, "realistic.", 133, 128e3)
+	constant.fillFigures(f, "constant.", 160, 154e3)
 	for _, g := range documentGroups {
 		f["realistic."+g.name+"_share"] = realistic.bytesByType[g.of] / realistic.bytes
 		f["realistic."+g.name+"_off"] = math.Abs(realistic.bytesByType[g.of]/realistic.bytes - g.share)
@@ -90,8 +90,8 @@ func readSizes(ctx context.Context, c generated.Config, d time.Duration) (s frag
 	return s, nil
 }
 
-// addFigures gives the means, and how far they are from the document's.
-func (s *fragmentSums) addFigures(f trial.Figures, prefix string, fragment, event float64) {
+// fillFigures gives the means, and how far they are from the document's.
+func (s *fragmentSums) fillFigures(f trial.Figures, prefix string, fragment, event float64) {
 	f[prefix+"events"] = s.events
 	f[prefix+"fragment_b"] = s.bytes / s.fragments
 	f[prefix+"fragment_off_b"] = math.Abs(s.bytes/s.fragments - fragment)

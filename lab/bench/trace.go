@@ -118,7 +118,7 @@ func (r *TraceReport) follow(ctx context.Context, t *stages.Tracer, all []*stati
 		if _, err := s.send(ctx, l, 1); err != nil {
 			return took, at, err
 		}
-		for until := time.Now().Add(placeTime); !over(); {
+		for until := time.Now().Add(placementTimeout); !over(); {
 			if err := s.await(ctx, s.idle); err != nil {
 				return took, at, err
 			}

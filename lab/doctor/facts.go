@@ -58,11 +58,11 @@ type Path struct {
 	Peer            string `json:"peer"`
 	Address         string `json:"address"`
 	Routed          bool   `json:"routed"`               // it is on none of this host's networks: a router is between
-	Local           int    `json:"local"`                // that this host's interface bears, up to the largest that is tried
-	Largest         int    `json:"largest"`              // that arrived; 0: none
+	InterfaceMTU    int    `json:"local"`                // that this host's interface bears, up to the largest that is tried
+	LargestArrived  int    `json:"largest"`              // that arrived; 0: none
 	NetworkReported bool   `json:"told"`                 // the network said that larger ones do not fit, in place of losing them
 	Answered        bool   `json:"answered"`             // the peer says when a small one has arrived
-	Other           string `json:"refused_by,omitempty"` // who is between and refuses packets in the peer's place
+	RefusedBy       string `json:"refused_by,omitempty"` // who is between and refuses packets in the peer's place
 	Err             string `json:"error,omitempty"`
 }
 

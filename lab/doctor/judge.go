@@ -242,24 +242,26 @@ func (v *verdicts) path(p *Path) {
 	switch {
 	case p.Err != "":
 		v.add(name, Fail, "Look at the name, the routes and the firewall.", "%s", p.Err)
-	case p.Other != "":
-		v.add(name, Skipped, fmt.Sprintf("Have %s let UDP to port %d pass, or try: ping -M do -s %d %s", p.Other, probePort,
-			p.Local-28, p.Peer),
-			"%s refuses datagrams to %s in its place, so it is not known whether that host can be reached", p.Other, p.Address)
+	case p.RefusedBy != "":
+		v.add(name, Skipped, fmt.Sprintf("Have %s let UDP to port %d pass, or try: ping -M do -s %d %s", p.RefusedBy,
+			probePort,
+			p.InterfaceMTU-28, p.Peer),
+			"%s refuses datagrams to %s in its place, so it is not known whether that host can be reached", p.RefusedBy,
+			p.Address)
 	case !p.Answered:
-		v.add(name, Skipped, fmt.Sprintf("Let ICMP pass, or try: ping -M do -s %d %s", p.Local-28, p.Peer),
+		v.add(name, Skipped, fmt.Sprintf("Let ICMP pass, or try: ping -M do -s %d %s", p.InterfaceMTU-28, p.Peer),
 			"%s does not say that small datagrams arrive, so the size of packets cannot be found out", p.Address)
-	case p.Largest >= p.Local:
-		v.add(name, OK, "", "packets of %d bytes arrive at %s", p.Largest, where)
-	case p.Largest >= ethernet:
-		v.add(name, Warn, fmt.Sprintf("Let the switches between pass %d bytes, or set the interface's MTU to %d.", p.Local,
-			p.Largest),
-			"packets of %d bytes arrive at %s, and the interface bears %d: %s", p.Largest, where, p.Local, how)
+	case p.LargestArrived >= p.InterfaceMTU:
+		v.add(name, OK, "", "packets of %d bytes arrive at %s", p.LargestArrived, where)
+	case p.LargestArrived >= ethernet:
+		v.add(name, Warn, fmt.Sprintf("Let the switches between pass %d bytes, or set the interface's MTU to %d.",
+			p.InterfaceMTU, p.LargestArrived),
+			"packets of %d bytes arrive at %s, and the interface bears %d: %s", p.LargestArrived, where, p.InterfaceMTU, how)
 	default:
 		v.add(name, Fail, fmt.Sprintf("Set the MTU of the interface to %d, or mend what is between.",
-			max(p.Largest, leastMTU)),
-			"packets of %d bytes arrive at %s, and the interface bears %d: %s, and carriers would send larger ones", p.Largest,
-			where, p.Local, how)
+			max(p.LargestArrived, leastMTU)),
+			"packets of %d bytes arrive at %s, and the interface bears %d: %s, and carriers would send larger ones",
+			p.LargestArrived, where, p.InterfaceMTU, how)
 	}
 }
 

@@ -18,9 +18,9 @@ import (
 
 // answer is what became of one probe.
 type answer struct {
-	arrived bool
-	tooBig  int        // the packet that fits, where the network said that the probe does not; 0: it did not say
-	other   netip.Addr // who refused it in the peer's place; invalid: nobody
+	arrived     bool
+	reportedMTU int        // the packet that fits, where the network said that the probe does not; 0: it did not say
+	refusedBy   netip.Addr // who refused it in the peer's place; invalid: nobody
 }
 
 // ladder are the sizes of packets that networks bear: jumbo frames, Ethernet, behind PPPoE, VXLAN, WireGuard, and what
@@ -30,7 +30,7 @@ var ladder = []int{jumbo, ethernet, 1492, 1450, 1420, leastMTU}
 // search finds the largest packet that arrives, up to local. A probe that is not answered is tried twice: kernels
 // answer no more than six or so at once, and one a second from then on, so few are to be made that arrive.
 func search(local int, probe func(size int) (answer, error)) (p Path, err error) {
-	p.Local = min(local, jumbo)
+	p.InterfaceMTU = min(local, jumbo)
 	try := func(size int) (bool, error) {
 		for range 2 {
 			a, err := probe(size)
@@ -38,14 +38,14 @@ func search(local int, probe func(size int) (answer, error)) (p Path, err error)
 				return false, err
 			}
 			if a.arrived {
-				p.Largest = size
+				p.LargestArrived = size
 				return true, nil
 			}
-			if a.other.IsValid() {
-				p.Other = a.other.String()
+			if a.refusedBy.IsValid() {
+				p.RefusedBy = a.refusedBy.String()
 				return false, nil
 			}
-			if a.tooBig > 0 {
+			if a.reportedMTU > 0 {
 				p.NetworkReported = true
 				return false, nil
 			}
@@ -56,8 +56,8 @@ func search(local int, probe func(size int) (answer, error)) (p Path, err error)
 	if p.Answered, err = try(small); err != nil || !p.Answered {
 		return p, err
 	}
-	sizes := slices.DeleteFunc(slices.Clone(ladder), func(s int) bool { return s >= p.Local })
-	for _, size := range append([]int{p.Local}, sizes...) {
+	sizes := slices.DeleteFunc(slices.Clone(ladder), func(s int) bool { return s >= p.InterfaceMTU })
+	for _, size := range append([]int{p.InterfaceMTU}, sizes...) {
 		if ok, err := try(size); ok || err != nil {
 			return p, err
 		}
@@ -158,14 +158,14 @@ func (p *prober) probe(size int) (answer, error) {
 	from := p.refuser()
 	switch {
 	case errors.Is(err, unix.EMSGSIZE):
-		return answer{tooBig: p.known()}, nil
+		return answer{reportedMTU: p.known()}, nil
 	case err == nil, from == p.to:
 		return answer{arrived: true}, nil
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, unix.ENOBUFS):
 		// lost on the way, or by this host's own interface
 		return answer{}, nil
 	case errors.Is(err, unix.ECONNREFUSED): // as if it were the host: a firewall that rejects
-		return answer{other: from}, nil
+		return answer{refusedBy: from}, nil
 	case from.IsValid():
 		return answer{}, fmt.Errorf("%v says of a packet of %d bytes: %w", from, size, err)
 	}

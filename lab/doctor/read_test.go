@@ -26,15 +26,15 @@ func TestSearch(t *testing.T) {
 		silent                      bool
 		want                        Path
 	}{
-		"all as wide":         {1500, 1500, 1e6, false, Path{Local: 1500, Largest: 1500, Answered: true}},
-		"loopback":            {65536, 65536, 1e6, false, Path{Local: 9000, Largest: 9000, Answered: true}},
-		"jumbo into Ethernet": {9000, 1500, 1e6, false, Path{Local: 9000, Largest: 1500, Answered: true}},
-		"and the router says": {9000, 1500, 1501, false, Path{Local: 9000, Largest: 1500, Answered: true,
+		"all as wide":         {1500, 1500, 1e6, false, Path{InterfaceMTU: 1500, LargestArrived: 1500, Answered: true}},
+		"loopback":            {65536, 65536, 1e6, false, Path{InterfaceMTU: 9000, LargestArrived: 9000, Answered: true}},
+		"jumbo into Ethernet": {9000, 1500, 1e6, false, Path{InterfaceMTU: 9000, LargestArrived: 1500, Answered: true}},
+		"and the router says": {9000, 1500, 1501, false, Path{InterfaceMTU: 9000, LargestArrived: 1500, Answered: true,
 			NetworkReported: true}},
-		"a tunnel":              {1500, 1420, 1e6, false, Path{Local: 1500, Largest: 1420, Answered: true}},
-		"between two steps":     {1500, 1440, 1e6, false, Path{Local: 1500, Largest: 1420, Answered: true}},
-		"less than all of them": {1500, 700, 1e6, false, Path{Local: 1500, Largest: 600, Answered: true}},
-		"nobody answers":        {1500, 1500, 1e6, true, Path{Local: 1500}},
+		"a tunnel":              {1500, 1420, 1e6, false, Path{InterfaceMTU: 1500, LargestArrived: 1420, Answered: true}},
+		"between two steps":     {1500, 1440, 1e6, false, Path{InterfaceMTU: 1500, LargestArrived: 1420, Answered: true}},
+		"less than all of them": {1500, 700, 1e6, false, Path{InterfaceMTU: 1500, LargestArrived: 600, Answered: true}},
+		"nobody answers":        {1500, 1500, 1e6, true, Path{InterfaceMTU: 1500}},
 	} {
 		arrived := 0
 		got, err := search(tc.local, func(size int) (answer, error) {
@@ -42,7 +42,7 @@ func TestSearch(t *testing.T) {
 			case tc.silent, size > tc.carries && size < tc.reportsFrom:
 				return answer{}, nil
 			case size >= tc.reportsFrom:
-				return answer{tooBig: tc.carries}, nil
+				return answer{reportedMTU: tc.carries}, nil
 			}
 			arrived++
 			return answer{arrived: true}, nil
@@ -57,7 +57,7 @@ func TestSearch(t *testing.T) {
 }
 
 func TestPathOnLoopback(t *testing.T) {
-	if p := readPath(t.Context(), "127.0.0.1"); !p.Answered || p.Largest != jumbo || p.Err != "" {
+	if p := readPath(t.Context(), "127.0.0.1"); !p.Answered || p.LargestArrived != jumbo || p.Err != "" {
 		t.Errorf("%+v", p)
 	}
 	if p := readPath(t.Context(), "no.such.host.invalid"); p.Err == "" {
@@ -98,9 +98,9 @@ func TestPathThroughNetworks(t *testing.T) {
 	run(ns[0].IP("route", "add", "10.0.1.0/24", "via", "10.0.0.2"))
 	run(ns[2].IP("route", "add", "10.0.0.0/24", "via", "10.0.1.2"))
 	for peer, want := range map[string]Path{
-		"10.0.0.2": {Local: 9000, Largest: 9000, Answered: true},
-		"10.0.1.1": {Routed: true, Local: 9000, Largest: 1420, Answered: true, NetworkReported: true},
-		"10.0.2.2": {Local: 9000, Largest: 1500, Answered: true}, // its port drops what is larger
+		"10.0.0.2": {InterfaceMTU: 9000, LargestArrived: 9000, Answered: true},
+		"10.0.1.1": {Routed: true, InterfaceMTU: 9000, LargestArrived: 1420, Answered: true, NetworkReported: true},
+		"10.0.2.2": {InterfaceMTU: 9000, LargestArrived: 1500, Answered: true}, // its port drops what is larger
 	} {
 		want.Peer, want.Address = peer, peer
 		eventually(t, func() error {
@@ -151,7 +151,7 @@ func TestWhoRefuses(t *testing.T) {
 			})
 		})
 	}
-	probePeer("10.0.1.1", "the host itself", func(p *Path) bool { return p.Answered && p.Other == "" })
+	probePeer("10.0.1.1", "the host itself", func(p *Path) bool { return p.Answered && p.RefusedBy == "" })
 	probePeer("10.0.9.1", "a way that the router has not", func(p *Path) bool {
 		return !p.Answered && strings.Contains(p.Err, "10.0.0.2 says of a packet")
 	})
@@ -164,11 +164,11 @@ func TestWhoRefuses(t *testing.T) {
 	}
 	wall(ns[2], "INPUT", "icmp-admin-prohibited")
 	probePeer("10.0.1.1", "the host's own firewall", func(p *Path) bool {
-		return p.Answered && p.Other == "" && p.Err == ""
+		return p.Answered && p.RefusedBy == "" && p.Err == ""
 	})
 	wall(ns[1], "FORWARD", "icmp-port-unreachable")
 	probePeer("10.0.1.1", "a firewall between", func(p *Path) bool {
-		return !p.Answered && p.Other == "10.0.0.2" && p.Err == ""
+		return !p.Answered && p.RefusedBy == "10.0.0.2" && p.Err == ""
 	})
 }
 

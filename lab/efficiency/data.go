@@ -23,13 +23,13 @@ const (
 
 // Data are what the fragments of some events hold.
 type Data struct {
-	Boards  uint64 // fragments
-	Strips  uint64 // in clusters
-	Two     uint64 // clusters of two strips
-	Full    uint64 // boards that had more clusters than a fragment takes
-	ByEvent spectrum
-	ByBoard spectrum
-	Bytes   spectrum // of an event, with the headers and trailers of its fragments
+	Boards           uint64 // fragments
+	ClusterStrips    uint64 // in clusters
+	TwoStripClusters uint64 // clusters of two strips
+	OverfullBoards   uint64 // boards that had more clusters than a fragment takes
+	ClustersPerEvent spectrum
+	ClustersPerBoard spectrum
+	BytesPerEvent    spectrum // of an event, with the headers and trailers of its fragments
 }
 
 // The widths of what is counted.
@@ -39,7 +39,8 @@ const (
 )
 
 func newData() Data {
-	return Data{ByEvent: spectrum{width: clustersWidth}, ByBoard: spectrum{width: 1}, Bytes: spectrum{width: bytesWidth}}
+	return Data{ClustersPerEvent: spectrum{width: clustersWidth}, ClustersPerBoard: spectrum{width: 1},
+		BytesPerEvent: spectrum{width: bytesWidth}}
 }
 
 // addBoard counts the fragments of an event, one of each MFP.
@@ -52,28 +53,32 @@ func (d *Data) addBoard(mfps []event.MFP, i int) error {
 			return err
 		}
 		for _, c := range board.Clusters() {
-			d.Strips += uint64(c.Size())
+			d.ClusterStrips += uint64(c.Size())
 			if c.Two() {
-				d.Two++
+				d.TwoStripClusters++
 			}
 		}
 		if board.Lost() > 0 {
-			d.Full++
+			d.OverfullBoards++
 		}
-		d.ByBoard.add(board.Len())
+		d.ClustersPerBoard.add(board.Len())
 		clusters, bytes = clusters+board.Len(), bytes+len(fragment)
 	}
 	d.Boards += uint64(len(mfps))
-	d.ByEvent.add(clusters)
-	d.Bytes.add(bytes)
+	d.ClustersPerEvent.add(clusters)
+	d.BytesPerEvent.add(bytes)
 	return nil
 }
 
 // occupancy is the share of all strips that are in a cluster, 0 to 1.
-func (d *Data) occupancy() float64 { return float64(d.Strips) / float64(max(1, d.Boards*velo.Strips)) }
+func (d *Data) occupancy() float64 {
+	return float64(d.ClusterStrips) / float64(max(1, d.Boards*velo.Strips))
+}
 
 // twoStripShare is the share of clusters of two strips, 0 to 1.
-func (d *Data) twoStripShare() float64 { return float64(d.Two) / float64(max(1, d.ByEvent.sum)) }
+func (d *Data) twoStripShare() float64 {
+	return float64(d.TwoStripClusters) / float64(max(1, d.ClustersPerEvent.sum))
+}
 
 // withoutNoise is the same detector with so little noise that it passes the threshold nowhere, or the least that the
 // simulation takes.
@@ -135,27 +140,28 @@ func (r *Report) dataSection() page.Section {
 			"sees, and with %g, which passes the threshold of %d hardly anywhere.", r.Config.Detector.FrontEnd.Noise,
 			withoutNoise(r.Config.Detector).FrontEnd.Noise, r.Config.Detector.FrontEnd.Threshold),
 		Table: page.Table{Heads: []string{"", "here", "here, without noise", "documents"}, Rows: [][]page.Cell{
-			row("clusters of an event", "%.0f", documentedClusters, func(d *Data) any { return d.ByEvent.mean() }),
-			row("clusters of a board", "%.1f", documentedPerBoard, func(d *Data) any { return d.ByBoard.mean() }),
-			row("most of a board", "%d", documentedMost, func(d *Data) any { return d.ByBoard.most }),
+			row("clusters of an event", "%.0f", documentedClusters, func(d *Data) any { return d.ClustersPerEvent.mean() }),
+			row("clusters of a board", "%.1f", documentedPerBoard, func(d *Data) any { return d.ClustersPerBoard.mean() }),
+			row("most of a board", "%d", documentedMost, func(d *Data) any { return d.ClustersPerBoard.most }),
 			row("boards that had more", "%s", "", func(d *Data) any { return d.cut() }),
 			row("strips in a cluster", "%.2f %%", documentedOccupancy, func(d *Data) any { return 100 * d.occupancy() }),
 			row("clusters of two strips", "%.1f %%", "", func(d *Data) any { return 100 * d.twoStripShare() }),
-			row("bytes of an event's clusters", "%.0f", documentedBytes, func(d *Data) any { return 2 * d.ByEvent.mean() }),
-			row("bytes of an event", "%.0f", documentedEvent, func(d *Data) any { return d.Bytes.mean() }),
-			row("bytes of the largest", "%d", "", func(d *Data) any { return d.Bytes.most }),
+			row("bytes of an event's clusters", "%.0f", documentedBytes,
+				func(d *Data) any { return 2 * d.ClustersPerEvent.mean() }),
+			row("bytes of an event", "%.0f", documentedEvent, func(d *Data) any { return d.BytesPerEvent.mean() }),
+			row("bytes of the largest", "%d", "", func(d *Data) any { return d.BytesPerEvent.most }),
 		}},
 		Figures: []page.Figure{
-			r.drawn("Clusters of an event", "clusters", func(d *Data) *spectrum { return &d.ByEvent }),
-			r.drawn("Clusters of a board", "clusters", func(d *Data) *spectrum { return &d.ByBoard }),
-			r.drawn("Sizes of events", "bytes, with headers and trailers", func(d *Data) *spectrum { return &d.Bytes }),
+			r.drawn("Clusters of an event", "clusters", func(d *Data) *spectrum { return &d.ClustersPerEvent }),
+			r.drawn("Clusters of a board", "clusters", func(d *Data) *spectrum { return &d.ClustersPerBoard }),
+			r.drawn("Sizes of events", "bytes, with headers and trailers", func(d *Data) *spectrum { return &d.BytesPerEvent }),
 		},
 	}
 }
 
 // cut says how many boards had more clusters than a fragment takes.
 func (d *Data) cut() string {
-	return strconv.FormatUint(d.Full, 10) + " of " + strconv.FormatUint(d.Boards, 10)
+	return strconv.FormatUint(d.OverfullBoards, 10) + " of " + strconv.FormatUint(d.Boards, 10)
 }
 
 // drawn is the figure of a spectrum, with noise and without.
@@ -173,14 +179,14 @@ func (r *Report) drawn(title, of string, spectrum func(*Data) *spectrum) page.Fi
 // figures are the means, for programs.
 func (d *Data) figures() map[string]any {
 	return map[string]any{
-		"clusters":        d.ByEvent.mean(),
-		"board_clusters":  d.ByBoard.mean(),
-		"board_most":      d.ByBoard.most,
-		"boards_full":     d.Full,
+		"clusters":        d.ClustersPerEvent.mean(),
+		"board_clusters":  d.ClustersPerBoard.mean(),
+		"board_most":      d.ClustersPerBoard.most,
+		"boards_full":     d.OverfullBoards,
 		"boards":          d.Boards,
 		"occupancy":       d.occupancy(),
 		"two_strip_share": d.twoStripShare(),
-		"event_bytes":     d.Bytes.mean(),
-		"largest_event":   d.Bytes.most,
+		"event_bytes":     d.BytesPerEvent.mean(),
+		"largest_event":   d.BytesPerEvent.most,
 	}
 }

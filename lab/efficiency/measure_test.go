@@ -44,12 +44,13 @@ func TestTheFilterFindsDecays(t *testing.T) {
 		of             string
 		got, low, high float64
 	}{
-		{"clusters of an event", r.Data.ByEvent.mean(), 1700, 2300},
-		{"without noise", r.Quiet.ByEvent.mean(), 1200, 1800},
-		{"clusters of a board", r.Data.ByBoard.mean(), 17, 23},
-		{"most of a board", float64(r.Data.ByBoard.most), 60, 127},
+		{"clusters of an event", r.Data.ClustersPerEvent.mean(), 1700, 2300},
+		{"without noise", r.Quiet.ClustersPerEvent.mean(), 1200, 1800},
+		{"clusters of a board", r.Data.ClustersPerBoard.mean(), 17, 23},
+		{"most of a board", float64(r.Data.ClustersPerBoard.most), 60, 127},
 		{"occupancy without noise", r.Quiet.occupancy(), 0.005, 0.014},
-		{"bytes of an event", r.Data.Bytes.mean() - 2*r.Data.ByEvent.mean(), 800, 1000}, // 8 a board and some padding
+		// 8 a board and some padding
+		{"bytes of an event", r.Data.BytesPerEvent.mean() - 2*r.Data.ClustersPerEvent.mean(), 800, 1000},
 	} {
 		if !(tt.got >= tt.low && tt.got <= tt.high) {
 			t.Errorf("%s: %g", tt.of, tt.got)

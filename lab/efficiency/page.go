@@ -38,7 +38,7 @@ func (r *Report) WritePage(w io.Writer) error {
 		Kind: "Ringlet bench",
 		Name: "What the vertex filter finds",
 		Lead: fmt.Sprintf("%d simulated events of seed %d, %.0f clusters each, in which the filter looked for decays: %s",
-			len(r.times), r.Config.Seed, r.Data.ByEvent.mean(), r.Config.Command),
+			len(r.times), r.Config.Seed, r.Data.ClustersPerEvent.mean(), r.Config.Command),
 		Sections: []page.Section{
 			{
 				ID:    "table",

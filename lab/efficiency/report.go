@@ -149,10 +149,11 @@ func (r *Report) Print(w io.Writer) error {
 		return fmt.Sprintf("%-22s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	text := say("events", "%d simulated, seed %d", len(r.times), r.Config.Seed) +
-		say("clusters", "%.0f of an event, %.1f of a board, at most %d; without noise %.0f and %.1f", r.Data.ByEvent.mean(),
-			r.Data.ByBoard.mean(), r.Data.ByBoard.most, r.Quiet.ByEvent.mean(), r.Quiet.ByBoard.mean()) +
+		say("clusters", "%.0f of an event, %.1f of a board, at most %d; without noise %.0f and %.1f",
+			r.Data.ClustersPerEvent.mean(), r.Data.ClustersPerBoard.mean(), r.Data.ClustersPerBoard.most,
+			r.Quiet.ClustersPerEvent.mean(), r.Quiet.ClustersPerBoard.mean()) +
 		say("strips in a cluster", "%.2f %%; without noise %.2f %%", 100*r.Data.occupancy(), 100*r.Quiet.occupancy()) +
-		say("bytes of an event", "%.0f; without noise %.0f", r.Data.Bytes.mean(), r.Quiet.Bytes.mean()) +
+		say("bytes of an event", "%.0f; without noise %.0f", r.Data.BytesPerEvent.mean(), r.Quiet.BytesPerEvent.mean()) +
 		say("clean decays", "accepted: %v", r.Clean) +
 		say("visible decays", "accepted: %v", r.Visible) +
 		say("all B events", "accepted: %v", r.Displaced) +

@@ -79,7 +79,7 @@ func NewCrossbar(s *sim.Sim, cfg CrossbarConfig) *Crossbar {
 		x.inputs = append(x.inputs, in)
 	}
 	if s.Observed() {
-		x.observe()
+		x.instrument()
 	}
 	return x
 }
@@ -87,8 +87,8 @@ func NewCrossbar(s *sim.Sim, cfg CrossbarConfig) *Crossbar {
 // crossbarWatch is at first between two points of a curve.
 const crossbarWatch = sim.Microsecond
 
-// observe counts what waits, and draws what the output links carry.
-func (x *Crossbar) observe() {
+// instrument counts what waits, and draws what the output links carry.
+func (x *Crossbar) instrument() {
 	x.s.Watch("packets in cross-points", crossbarWatch, func() (sum int64) {
 		for _, in := range x.inputs {
 			for _, p := range in.points {

@@ -72,6 +72,6 @@ func (g *modelRun) columns(ctx context.Context, f *farm, computing int) (float64
 	g.addResult(float64(int64(f.events)-r.finished), study.Count, "events-lost-%d", computing)
 	g.out.Add(fmt.Sprintf("busiest-link-of-a-row-%d", computing), study.Share(row))
 	g.out.Add(fmt.Sprintf("busiest-link-of-a-column-%d", computing), study.Share(column))
-	g.addResult(sim.Time(r.network.Max()).Seconds(), study.Time, "network-longest-%d", computing)
+	g.addResult(sim.Time(r.fragmentLatency.Max()).Seconds(), study.Time, "network-longest-%d", computing)
 	return float64(r.refused) / fragments, nil
 }

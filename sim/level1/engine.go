@@ -16,10 +16,10 @@ type engine struct {
 	dst   func(n int64) int // node that block n goes to
 	done  func(n int64)     // after the last burst of block n and its idle clocks
 
-	n         int64 // block
-	remaining int   // bytes of it
-	blocks    int64 // that are done
-	retries   uint64
+	n              int64 // block
+	blockBytesLeft int   // bytes of it
+	blocks         int64 // that are done
+	retries        uint64
 }
 
 func (d dma) engine(s *sim.Sim, net *sci.Net, node, block int, dst func(n int64) int) *engine {
@@ -41,7 +41,7 @@ func (e *engine) free() {
 
 // start sends block n.
 func (e *engine) start(n int64) {
-	e.n, e.remaining = n, e.block
+	e.n, e.blockBytesLeft = n, e.block
 	e.after(e.extra+e.setUp, (*firstWord)(e))
 }
 
@@ -54,13 +54,13 @@ type firstWord engine
 // Handle: the card takes the burst, or refuses it and the engine tries again.
 func (f *firstWord) Handle(int64, int64) {
 	e := (*engine)(f)
-	size := min(e.remaining, e.piece)
+	size := min(e.blockBytesLeft, e.piece)
 	if !e.node.Send(e.dst(e.n), size, e.n, 0) {
 		e.retries++
 		e.after(e.refused+e.setUp, f)
 		return
 	}
-	e.remaining -= size
+	e.blockBytesLeft -= size
 	e.after(size/8+e.idle, (*burstOver)(e))
 }
 
@@ -68,7 +68,7 @@ type burstOver engine
 
 func (b *burstOver) Handle(int64, int64) {
 	e := (*engine)(b)
-	if e.remaining > 0 {
+	if e.blockBytesLeft > 0 {
 		e.after(e.setUp, (*firstWord)(e))
 		return
 	}

@@ -26,10 +26,10 @@ var farmModel = study.Model{
 		if err := g.play(ctx, s, 0); err != nil {
 			return g.out, err
 		}
-		g.addResult(sim.Time(r.transport.Max()).Seconds(), study.Time, "transport-longest")
-		g.addResult(r.transport.Mean()*sim.Picosecond.Seconds(), study.Time, "transport-mean")
-		g.addResult(sim.Time(r.network.Max()).Seconds(), study.Time, "network-longest")
-		g.addResult(sim.Time(r.back.Max()).Seconds(), study.Time, "message-back-longest")
+		g.addResult(sim.Time(r.eventLatency.Max()).Seconds(), study.Time, "transport-longest")
+		g.addResult(r.eventLatency.Mean()*sim.Picosecond.Seconds(), study.Time, "transport-mean")
+		g.addResult(sim.Time(r.fragmentLatency.Max()).Seconds(), study.Time, "network-longest")
+		g.addResult(sim.Time(r.resultLatency.Max()).Seconds(), study.Time, "message-back-longest")
 		for i, u := range r.units {
 			plot.Points = append(plot.Points, [2]float64{float64(i + 1), sim.Time(u.wait.Mean()).Micros()})
 		}
@@ -112,36 +112,36 @@ func lcm(a, b int) int {
 	return n
 }
 
-// running is the farm that is being played.
-type running struct {
+// farmRun is the farm that is being played.
+type farmRun struct {
 	*farm
-	s         *sim.Sim
-	net       *sci.Net
-	units     []*feeder
-	sink      int           // node of the decision unit
-	received  map[int64]int // fragments of an event
-	finished  int64         // events of which the result has come
-	refused   uint64
-	transport sim.Histogram // from an event to the last word of its last fragment
-	network   sim.Histogram // of fragments, from bus to bus
-	back      sim.Histogram // of results, from bus to bus
-	routed    map[[2]int]uint64
-	nodeBytes map[int]uint64
-	sent      []uint64 // bytes of each row
+	s               *sim.Sim
+	net             *sci.Net
+	units           []*feeder
+	sink            int           // node of the decision unit
+	received        map[int64]int // fragments of an event
+	finished        int64         // events of which the result has come
+	refused         uint64
+	eventLatency    sim.Histogram // from an event to the last word of its last fragment
+	fragmentLatency sim.Histogram // of fragments, from bus to bus
+	resultLatency   sim.Histogram // of results, from bus to bus
+	routed          map[[2]int]uint64
+	nodeBytes       map[int]uint64
+	sent            []uint64 // bytes of each row
 }
 
 // feeder is a readout unit. It takes a tag as soon as its engine is free, and hands it on when the data are in the
 // card.
 type feeder struct {
-	r    *running
+	r    *farmRun
 	node int
 	next *feeder
 	free sim.Time      // when its engine is
 	wait sim.Histogram // of events, from being in the unit to the tag's coming
 }
 
-func (f *farm) build(s *sim.Sim, net *sci.Net) *running {
-	r := &running{
+func (f *farm) build(s *sim.Sim, net *sci.Net) *farmRun {
+	r := &farmRun{
 		farm:      f,
 		s:         s,
 		net:       net,
@@ -151,11 +151,11 @@ func (f *farm) build(s *sim.Sim, net *sci.Net) *running {
 		nodeBytes: map[int]uint64{},
 		sent:      make([]uint64, f.rows),
 	}
-	s.Show("from an event until its last fragment is in its node", &r.transport)
-	s.Show("fragments, from bus to bus", &r.network)
-	s.Show("results, from bus to bus", &r.back)
+	s.Show("from an event until its last fragment is in its node", &r.eventLatency)
+	s.Show("fragments, from bus to bus", &r.fragmentLatency)
+	s.Show("results, from bus to bus", &r.resultLatency)
 	for i := range f.columns * f.rows {
-		net.Node(i).To = (*receiving)(r)
+		net.Node(i).To = (*farmReceiver)(r)
 	}
 	var heads []*feeder
 	for _, column := range []int{f.displaced, 0} {
@@ -188,7 +188,7 @@ func (f *farm) build(s *sim.Sim, net *sci.Net) *running {
 }
 
 // eventTime is when the front-end has event n.
-func (r *running) eventTime(n int64) sim.Time { return sim.Time(n) * r.period }
+func (r *farmRun) eventTime(n int64) sim.Time { return sim.Time(n) * r.period }
 
 type tagArrived feeder
 
@@ -217,18 +217,18 @@ func (u *fragmentSent) Handle(n, _ int64) {
 	r.sent[u.node/r.columns] += uint64(r.fragment)
 }
 
-type receiving running
+type farmReceiver farmRun
 
 // Receive counts a fragment; the last of an event makes its node send the result.
-func (e *receiving) Receive(p *sci.Packet) {
-	r := (*running)(e)
+func (e *farmReceiver) Receive(p *sci.Packet) {
+	r := (*farmRun)(e)
 	now := r.s.Now()
 	if p.Piece == 1 {
-		r.back.Add(int64(now - p.Born))
+		r.resultLatency.Add(int64(now - p.Born))
 		r.finished++
 		return
 	}
-	r.network.Add(int64(now - p.Born))
+	r.fragmentLatency.Add(int64(now - p.Born))
 	r.nodeBytes[p.Dst] += uint64(p.Size)
 	if p.Src/r.columns != p.Dst/r.columns {
 		r.routed[[2]int{p.Src / r.columns, p.Dst % r.columns}] += uint64(p.Size)
@@ -238,7 +238,7 @@ func (e *receiving) Receive(p *sci.Packet) {
 	}
 	delete(r.received, p.ID)
 	data := sim.Time((p.Size+7)/8) * r.cfg.PCIClock
-	r.transport.Add(int64(now + data - r.eventTime(p.ID)))
+	r.eventLatency.Add(int64(now + data - r.eventTime(p.ID)))
 	if p.Dst == r.sink {
 		r.finished++
 		return
@@ -251,7 +251,7 @@ func (e *receiving) Receive(p *sci.Packet) {
 }
 
 // loads says what rows, route nodes and computing nodes carry.
-func (r *running) loads(g *modelRun) {
+func (r *farmRun) loads(g *modelRun) {
 	took := sim.Time(r.events) * r.period
 	var row, route, node uint64
 	for _, b := range r.sent {

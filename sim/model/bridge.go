@@ -132,7 +132,7 @@ func (g bridge) sweep(ctx context.Context, sizes []int, env study.Env) study.Out
 		oneWay.Points = append(oneWay.Points, [2]float64{float64(size), w / (1 << 20)})
 		back.Points = append(back.Points, [2]float64{float64(size), pp / (1 << 20)})
 		best, bestPong, last = max(best, w), max(bestPong, pp), w
-		held, flying = max(held, run.most), max(flying, run.mostFlying)
+		held, flying = max(held, run.maxHeld), max(flying, run.maxFlying)
 	}
 	out.Add("most-held", study.Q(float64(held), study.Count))
 	out.Add("most-in-flight", study.Q(float64(flying), study.Count))
@@ -154,13 +154,13 @@ type stream struct {
 	flying            int      // sent, and not in a buffer of the receiver
 	held              int      // in buffers of the receiver
 	sending           bool
-	most              int
-	mostFlying        int
+	maxHeld           int
+	maxFlying         int
 	took              sim.Histogram              // of a packet, from the sender's buffer into memory
 	begun             *component.Queue[sim.Time] // of the packets that are under way, in order
 
-	trace   *sim.Trace // where a trace is wanted
-	out, in sim.Track
+	trace                      *sim.Trace // where a trace is wanted
+	senderTrack, receiverTrack sim.Track
 }
 
 type (
@@ -177,20 +177,20 @@ func (g bridge) write(ctx context.Context, size int, env study.Env) *stream {
 	}
 	r.begun = component.NewQueue[sim.Time](r.s, 0)
 	if r.s.Observed() {
-		r.observe(fmt.Sprintf(", block of %d B", size))
+		r.instrument(fmt.Sprintf(", block of %d B", size))
 	}
 	r.send()
 	r.s.Run(ctx, env.Limits(0))
 	return r
 }
 
-// observe shows what there is to see of a block.
-func (r *stream) observe(of string) {
-	r.s.Show("from the sender's buffer until a packet is in memory"+of, &r.took)
-	r.s.Watch("packets on the way"+of, sim.Microsecond, func() int64 { return int64(r.flying) })
-	r.s.Watch("packets in the receiver's buffers"+of, sim.Microsecond, func() int64 { return int64(r.held) })
+// instrument shows what there is to see of a block.
+func (r *stream) instrument(nameSuffix string) {
+	r.s.Show("from the sender's buffer until a packet is in memory"+nameSuffix, &r.took)
+	r.s.Watch("packets on the way"+nameSuffix, sim.Microsecond, func() int64 { return int64(r.flying) })
+	r.s.Watch("packets in the receiver's buffers"+nameSuffix, sim.Microsecond, func() int64 { return int64(r.held) })
 	if r.trace = r.s.Traced(); r.trace != nil {
-		r.out, r.in = r.trace.Track("sender"+of), r.trace.Track("receiver"+of)
+		r.senderTrack, r.receiverTrack = r.trace.Track("sender"+nameSuffix), r.trace.Track("receiver"+nameSuffix)
 	}
 }
 
@@ -216,8 +216,8 @@ func (r *stream) send() {
 	r.toSend--
 	r.begun.Put(r.s.Now())
 	r.flying++
-	r.mostFlying = max(r.mostFlying, r.flying)
-	r.occupy(r.out, r.g.sender, (*packetSent)(r))
+	r.maxFlying = max(r.maxFlying, r.flying)
+	r.occupy(r.senderTrack, r.g.sender, (*packetSent)(r))
 }
 
 func (r *packetSent) Handle(_, _ int64) {
@@ -234,9 +234,9 @@ func (r *packetBuffered) Handle(_, _ int64) {
 	m := (*stream)(r)
 	m.flying--
 	if m.held++; m.held == 1 {
-		m.occupy(m.in, m.g.receiver, (*packetPlaced)(r))
+		m.occupy(m.receiverTrack, m.g.receiver, (*packetPlaced)(r))
 	}
-	m.most = max(m.most, m.held)
+	m.maxHeld = max(m.maxHeld, m.held)
 	m.send()
 }
 
@@ -245,7 +245,7 @@ func (r *packetPlaced) Handle(_, _ int64) {
 	m.arrived = m.s.Now()
 	m.took.Add(int64(m.arrived - m.begun.Get()))
 	if m.held--; m.held > 0 {
-		m.occupy(m.in, m.g.receiver, r)
+		m.occupy(m.receiverTrack, m.g.receiver, r)
 	}
 	m.send()
 }

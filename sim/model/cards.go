@@ -32,7 +32,7 @@ var twoCards = study.Model{
 				curve *study.Curve
 			}{{"one-way", false, &oneWay}, {"ping-pong", true, &back}} {
 				w := c.connect(env.Sim(), words, d.turns)
-				w.observe(fmt.Sprintf(", %s, requests of %d B", d.name, size))
+				w.instrument(fmt.Sprintf(", %s, requests of %d B", d.name, size))
 				w.s.Run(ctx, env.Limits(length))
 				out.Events += w.s.Executed()
 				rate := w.rate()
@@ -117,19 +117,19 @@ type card struct {
 	bus  *component.Bus
 
 	// outgoing
-	requested int // requests that the host has made, and the engine has not begun
-	reading   int // words of the request under way that are not in the FIFO
-	out       int // words in the FIFO
-	ready     int // packets that are whole in the FIFO
-	remaining int // words of the packet on the link that have not left
-	busy      bool
-	credit    int // words of the other card's FIFO, as far as this one knows
+	requested       int // requests that the host has made, and the engine has not begun
+	reading         int // words of the request under way that are not in the FIFO
+	outWords        int // words in the FIFO
+	ready           int // packets that are whole in the FIFO
+	wordsLeftToSend int // words of the packet on the link that have not left
+	busy            bool
+	credit          int // words of the other card's FIFO, as far as this one knows
 
 	// incoming
-	packets       []incoming
-	inWords, most int // words in the FIFO
-	owed          int // words that went to the host, for which no credit is under way
-	credits       int // that wait for the link
+	packets             []incoming
+	inWords, maxInWords int // words in the FIFO
+	owed                int // words that went to the host, for which no credit is under way
+	credits             int // that wait for the link
 }
 
 // incoming is a packet that comes in, or waits for the bus.
@@ -138,11 +138,11 @@ type incoming struct {
 	open           bool // the card has told its bus side
 }
 
-// observe shows how far apart requests are in memory, and how full the receivers' FIFOs are.
-func (w *wire) observe(of string) {
+// instrument shows how far apart requests are in memory, and how full the receivers' FIFOs are.
+func (w *wire) instrument(nameSuffix string) {
 	if w.s.Observed() {
-		w.s.Show("from one request in memory to the next"+of, &w.gaps)
-		w.s.Watch("words in the receivers' FIFOs"+of, sim.Microsecond, func() int64 {
+		w.s.Show("from one request in memory to the next"+nameSuffix, &w.gaps)
+		w.s.Watch("words in the receivers' FIFOs"+nameSuffix, sim.Microsecond, func() int64 {
 			return int64(w.ends[0].inWords + w.ends[1].inWords)
 		})
 		for i, n := range w.ends {
@@ -183,7 +183,7 @@ func (w *wire) rate() float64 {
 }
 
 // fullest is the most words that the FIFO of a receiver held.
-func (w *wire) fullest() int { return max(w.ends[0].most, w.ends[1].most) }
+func (w *wire) fullest() int { return max(w.ends[0].maxInWords, w.ends[1].maxInWords) }
 
 // makeRequest has the host make a request. One way, it always has one more.
 func (n *card) makeRequest() {
@@ -196,7 +196,7 @@ type fetching card
 
 // Offer is the next word, if the FIFO has room for it.
 func (e *fetching) Offer() (sim.Time, bool) {
-	return e.w.clock, (e.reading > 0 || e.requested > 0) && e.out < e.w.fifo
+	return e.w.clock, (e.reading > 0 || e.requested > 0) && e.outWords < e.w.fifo
 }
 
 // Begin takes the request, and the room.
@@ -207,7 +207,7 @@ func (e *fetching) Begin() {
 			e.requested--
 		}
 	}
-	e.out++
+	e.outWords++
 }
 
 // End: the word is in the FIFO. A packet goes when it is whole (NIC-crossbar §3.1.6.1).
@@ -231,7 +231,7 @@ func (n *card) send() {
 		n.busy = true
 		n.ready--
 		n.credit -= w.words
-		n.remaining = w.words
+		n.wordsLeftToSend = w.words
 		w.s.ScheduleAfter(w.around+w.word, (*wordSent)(n), 0, 0)
 	}
 }
@@ -241,9 +241,9 @@ type wordSent card
 // Handle: a word has left the FIFO.
 func (e *wordSent) Handle(int64, int64) {
 	n, w := (*card)(e), e.w
-	n.out--
+	n.outWords--
 	w.s.ScheduleAfter(w.flight, (*wordArrived)(n.peer), 0, 0)
-	if n.remaining--; n.remaining > 0 {
+	if n.wordsLeftToSend--; n.wordsLeftToSend > 0 {
 		w.s.ScheduleAfter(w.word, e, 0, 0)
 	} else {
 		n.busy = false
@@ -263,7 +263,7 @@ func (e *wordArrived) Handle(int64, int64) {
 	p := &n.packets[len(n.packets)-1]
 	p.there++
 	n.inWords++
-	n.most = max(n.most, n.inWords)
+	n.maxInWords = max(n.maxInWords, n.inWords)
 	if enough := (w.words + w.begin - 1) / w.begin; p.there == enough {
 		w.s.ScheduleAfter(w.toBus, (*packetAnnounced)(n), 0, 0)
 	}

@@ -80,8 +80,8 @@ func TestCredits(t *testing.T) {
 		w := c.connect(sim.New(1), words, false)
 		w.s.Run(t.Context(), sim.Limits{Until: 200 * sim.Microsecond})
 		from, to := w.ends[0], w.ends[1]
-		if to.inWords < 0 || w.fullest() > c.fifo || from.out < 0 || from.out > c.fifo || from.credit < 0 {
-			t.Fatalf("%d words in a FIFO of %d: out %d, in %d, credit %d", w.fullest(), c.fifo, from.out, to.inWords,
+		if to.inWords < 0 || w.fullest() > c.fifo || from.outWords < 0 || from.outWords > c.fifo || from.credit < 0 {
+			t.Fatalf("%d words in a FIFO of %d: out %d, in %d, credit %d", w.fullest(), c.fifo, from.outWords, to.inWords,
 				from.credit)
 		}
 		alone := c.oneWayTime(words) + 2*c.flight + c.credit*sim.Time(words) // one after the other, and the credits' way

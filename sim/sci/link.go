@@ -16,13 +16,13 @@ const (
 
 // unit is what travels on a ring: a packet or an echo.
 type unit struct {
-	p    *Packet // nil of an echo
-	id   int64   // of the packet
-	echo bool
-	ok   bool // of an echo: the packet was taken
-	to   *link
-	from *slot    // the sender's place for the packet
-	out  sim.Time // when its first symbol may leave the by-pass FIFO
+	packet         *Packet // nil of an echo
+	id             int64   // of the packet
+	echo           bool
+	accepted       bool // of an echo: the packet was taken
+	destination    *link
+	senderSlot     *slot    // the sender's place for the packet
+	bypassExitTime sim.Time // when its first symbol may leave the by-pass FIFO
 }
 
 // name is what a trace calls the unit on the output of a link.
@@ -30,9 +30,9 @@ func (u unit) name(l *link) string {
 	switch {
 	case u.echo:
 		return "echo"
-	case u.from.l != l:
+	case u.senderSlot.l != l:
 		return "by-pass"
-	case u.p.answer:
+	case u.packet.answer:
 		return "response"
 	}
 	return "request"
@@ -63,11 +63,11 @@ type link struct {
 	taking   [kinds]int // packets of the receive queue, also those that still arrive
 	received [kinds]*component.Queue[*Packet]
 
-	clear        sim.Time // from when on an own packet may begin, as far as by-passing ones go
-	woken        sim.Time // until when a kick is scheduled for that
-	waitingSince sim.Time // since when the first of waiting waits
-	stops        int      // nodes that starve, as far as their cleared go bits have come
-	starve       bool
+	quietUntil         sim.Time // from when on an own packet may begin, as far as by-passing ones go
+	kickScheduledUntil sim.Time // until when a kick is scheduled for that
+	waitingSince       sim.Time // since when the first of waiting waits
+	starvingNodes      int      // nodes that starve, as far as their cleared go bits have come
+	starve             bool
 
 	trace *sim.Trace
 	track sim.Track
@@ -123,27 +123,27 @@ func (l *link) send(o *slot) {
 func (l *link) kick() {
 	switch now := l.s.Now(); {
 	case l.sending:
-	case l.bypass.Len() > 0 && l.bypass.First().out <= now:
+	case l.bypass.Len() > 0 && l.bypass.First().bypassExitTime <= now:
 		u := l.bypass.Get()
-		if done := l.transmit(u); !u.echo && u.p.kind() == request {
-			l.clear = done + l.cfg.QuietTime
+		if done := l.transmit(u); !u.echo && u.packet.kind() == request {
+			l.quietUntil = done + l.cfg.QuietTime
 		}
 		l.starving()
 	case l.waiting.Len() == 0:
-	case now < l.clear:
-		if l.woken < l.clear {
-			l.woken = l.clear
-			l.s.ScheduleAt(l.clear, (*mayPass)(l), 0, 0)
+	case now < l.quietUntil:
+		if l.kickScheduledUntil < l.quietUntil {
+			l.kickScheduledUntil = l.quietUntil
+			l.s.ScheduleAt(l.quietUntil, (*mayPass)(l), 0, 0)
 		}
-	case l.stops == 0 || l.starve:
+	case l.starvingNodes == 0 || l.starve:
 		o := l.waiting.Get()
 		l.waitingSince = now
 		l.Sent++
 		l.transmit(unit{
-			p:    o.p,
-			id:   o.p.ID,
-			to:   l.node.exit(o.p, l.dim),
-			from: o,
+			packet:      o.p,
+			id:          o.p.ID,
+			destination: l.node.exit(o.p, l.dim),
+			senderSlot:  o,
 		})
 		l.fed()
 	}
@@ -154,7 +154,7 @@ func (l *link) kick() {
 func (l *link) transmit(u unit) sim.Time {
 	symbols := l.cfg.Echo
 	if !u.echo {
-		symbols = l.cfg.symbols(u.p.wire())
+		symbols = l.cfg.symbols(u.packet.wire())
 	}
 	l.sending = true
 	l.Busy.Set(l.s.Now(), 1)
@@ -179,26 +179,26 @@ func (e *outputFree) Handle(int64, int64) {
 // head is the first symbol of a unit at the node.
 func (l *link) head(u unit) {
 	switch {
-	case u.to != l:
+	case u.destination != l:
 		l.pass(u)
 	case u.echo:
 		l.echoes.Put(u)
 		l.s.ScheduleAfter(l.cfg.link(l.cfg.Echo), (*echoArrived)(l), 0, 0)
 	default:
-		k := u.p.kind()
-		if u.ok = l.taking[k] < l.cfg.Queue && l.taking[request]+l.taking[response] < l.cfg.Total; u.ok {
+		k := u.packet.kind()
+		if u.accepted = l.taking[k] < l.cfg.Queue && l.taking[request]+l.taking[response] < l.cfg.Total; u.accepted {
 			l.taking[k]++
 		}
 		l.arriving.Put(u)
-		l.s.ScheduleAfter(l.cfg.store(u.p.wire()), (*packetArrived)(l), 0, 0)
+		l.s.ScheduleAfter(l.cfg.store(u.packet.wire()), (*packetArrived)(l), 0, 0)
 	}
 }
 
 // pass puts a unit into the by-pass FIFO.
 func (l *link) pass(u unit) {
-	u.out = l.s.Now() + l.cfg.Bypass
+	u.bypassExitTime = l.s.Now() + l.cfg.Bypass
 	l.bypass.Put(u)
-	l.s.ScheduleAt(u.out, (*mayPass)(l), 0, 0)
+	l.s.ScheduleAt(u.bypassExitTime, (*mayPass)(l), 0, 0)
 }
 
 type mayPass link
@@ -212,14 +212,14 @@ func (e *packetArrived) Handle(int64, int64) {
 	l := (*link)(e)
 	u := l.arriving.Get()
 	l.pass(unit{
-		id:   u.id,
-		echo: true,
-		ok:   u.ok,
-		to:   u.from.l,
-		from: u.from,
+		id:          u.id,
+		echo:        true,
+		accepted:    u.accepted,
+		destination: u.senderSlot.l,
+		senderSlot:  u.senderSlot,
 	})
-	if u.ok {
-		l.received[u.p.kind()].Put(u.p)
+	if u.accepted {
+		l.received[u.packet.kind()].Put(u.packet)
 		l.node.BLink.Kick()
 	}
 }
@@ -230,14 +230,14 @@ type echoArrived link
 func (e *echoArrived) Handle(int64, int64) {
 	l := (*link)(e)
 	u := l.echoes.Get()
-	if !u.ok {
+	if !u.accepted {
 		l.Retried++
-		l.send(u.from)
+		l.send(u.senderSlot)
 		return
 	}
-	l.used[u.from.k]--
-	u.from.p = nil
-	l.free = append(l.free, u.from)
+	l.used[u.senderSlot.k]--
+	u.senderSlot.p = nil
+	l.free = append(l.free, u.senderSlot)
 	l.node.BLink.Kick()
 }
 
@@ -269,6 +269,6 @@ func (l *link) sendGoBits(d int64) {
 type goBit link
 
 func (e *goBit) Handle(d, _ int64) {
-	e.stops += int(d)
+	e.starvingNodes += int(d)
 	(*link)(e).kick()
 }

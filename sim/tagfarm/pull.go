@@ -51,13 +51,13 @@ func newUnshaped(s *sim.Sim, ports int, mean, rate float64, spread string) *unsh
 		}
 	}
 	if s.Observed() {
-		u.observe()
+		u.instrument()
 	}
 	return u
 }
 
-// observe counts who stands idle, and draws what the outputs carry.
-func (u *unshaped) observe() {
+// instrument counts who stands idle, and draws what the outputs carry.
+func (u *unshaped) instrument() {
 	u.s.Watch("inputs that wait for their output, sizes "+u.spread, sim.Microsecond, func() (n int64) {
 		for _, in := range u.inputs {
 			if !in.busy {

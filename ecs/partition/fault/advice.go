@@ -17,7 +17,8 @@ var adviceBySubsystem = map[string]string{
 		"where phases are long, set a longer barrier-timeout.",
 	SubsystemScheduler: "Look at the log of the node that has the scheduler, then begin the next run.",
 	subsystemInput:     "Correct the input that it names, or see to what gives it its data, then start again.",
-	subsystemOutput: "Look at the disk, the network or the reader that this output needs; what it has written stays.",
+	subsystemOutput: "Look at the disk, the network or the reader that this output needs; " +
+		"what it has written stays.",
 	"builder_unit": "Look at what takes its output, the disk or the reader of its buffer; " +
 		"what it has written stays.",
 	SubsystemData: "Look at the host of that readout unit, its memory first, and at what fills the source that is named: " +

@@ -226,18 +226,18 @@ func TestBooksAreLostWhileNodesStop(t *testing.T) {
 // A manifest that does not take the verdict counts as unread: the record is completed when it does.
 func TestAManifestWithoutTheVerdict(t *testing.T) {
 	r := NewCrew(Options{Log: slog.New(slog.DiscardHandler)}, config.Default()).NewRun(7)
-	read := &recorded{set: recording.NewSet(100), foundBUs: map[uint32]bool{0: true}}
+	read := &recorded{mepSet: recording.NewSet(100), foundBUs: map[uint32]bool{0: true}}
 	read.directories = []*directory{{
 		reader:   &member{name: "n0", client: written{}},
 		builders: []*nodev1.RecordedBuilder{{Node: "n0"}},
-		set:      recording.NewSet(100),
+		mepSet:   recording.NewSet(100),
 	}}
 	// The disk was full before a builder unit could record that it writes here (found by the soak, plan 38 of seed 1129:
 	// nobody came back when there was room, and the manifest had no verdict for good).
 	read.directories = append(read.directories, &directory{
 		reader: &member{name: "n2", client: written{}},
 		nodes:  []string{"n2"},
-		set:    recording.NewSet(100),
+		mepSet: recording.NewSet(100),
 	})
 	report := &Report{Recorded: &Output{}}
 	if r.writeVerdicts(t.Context(), read, report); !slices.Equal(report.Recorded.Unread, []string{"n0", "n2"}) {
@@ -342,7 +342,7 @@ func TestCompletedInParts(t *testing.T) {
 			for _, mep := range meps {
 				all.Add(recording.Entry{MEP: mep, Events: packing, Attempt: 0})
 			}
-			report.completeWith(&cfg, &recorded{set: all})
+			report.completeWith(&cfg, &recorded{mepSet: all})
 			sum := report.EventsBuilt + report.EventsAbandoned
 			switch {
 			case sum != report.EventsTriggered:
@@ -356,7 +356,7 @@ func TestCompletedInParts(t *testing.T) {
 		}
 		once := first
 		once.Accounts = slices.Clone(first.Accounts)
-		once.completeWith(&cfg, &recorded{set: all})
+		once.completeWith(&cfg, &recorded{mepSet: all})
 		if report.EventsBuilt != once.EventsBuilt || report.EventsTriggered != once.EventsTriggered {
 			t.Fatalf("%d of %d built when read in parts, %d of %d at once",
 				report.EventsBuilt, report.EventsTriggered, once.EventsBuilt, once.EventsTriggered)

@@ -64,7 +64,7 @@ func (r *Report) sourceLosses(l *lossList) {
 		l.add("thrown away since their number ran backwards", s.Name, s.Backwards, "fragments", "")
 		l.add("thrown away since their number jumped", s.Name, s.Jumps, "fragments", "")
 		if r.EndCause == endInput && r.Cause == nil { // else they came behind the end of the run
-			l.add("left over", s.Name, s.Remaining, "fragments", "")
+			l.add("left over", s.Name, s.UnusedAtEnd, "fragments", "")
 		}
 	}
 }

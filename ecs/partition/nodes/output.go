@@ -52,8 +52,8 @@ func (r *Report) fillOutput(cfg *config.Config, rec *recorded) {
 	o := &Output{
 		Path:      cfg.Output,
 		Directory: recording.RunDir(node.OutputDir(*cfg), cfg.RunNumber),
-		MEPs:      rec.set.MEPs(),
-		Events:    rec.set.Events(),
+		MEPs:      rec.mepSet.MEPs(),
+		Events:    rec.mepSet.Events(),
 		Copies:    rec.copies,
 		Recovered: rec.recovered,
 		Problems:  rec.problems,
@@ -70,10 +70,10 @@ func (r *Report) fillOutput(cfg *config.Config, rec *recorded) {
 	r.fillStreams(rec)
 	meps, events := r.handedOutCounts()
 	if r.FromFiles {
-		r.reconcileFigures(o.MEPs+meps, o.Events+events, rec.set.End())
+		r.reconcileFigures(o.MEPs+meps, o.Events+events, rec.mepSet.End())
 	}
 	if o.Missing = []recording.Range{}; events == 0 { // which events other programs have is not known
-		gaps := rec.set.Missing(r.EventsTriggered, maxMissingRanges)
+		gaps := rec.mepSet.Missing(r.EventsTriggered, maxMissingRanges)
 		o.Missing, o.MissingMore = gaps.Ranges, gaps.More
 	}
 	r.Output, r.OutputEvents, r.Recorded = cfg.Output, o.Events+events, o
@@ -148,7 +148,7 @@ func (r *Report) verdictFor(d *directory) recording.Verdict {
 		EndCause:        r.EndCause,
 		EventsTriggered: r.EventsTriggered,
 		EventsBuilt:     r.EventsBuilt,
-		EventsHere:      d.set.Events(),
+		EventsHere:      d.mepSet.Events(),
 		EventsOutput:    r.OutputEvents,
 		Missing:         r.Recorded.Missing,
 		MissingMore:     r.Recorded.MissingMore,

@@ -19,7 +19,7 @@ import (
 // recorded is what was read back of a run's output, from all hosts.
 type recorded struct {
 	directories    []*directory
-	set            *recording.Set    // of all directories
+	mepSet         *recording.Set    // of all directories
 	copies         uint64            // MEPs that are there more than once
 	foundBUs       map[uint32]bool   // builder units whose output was read and is closed
 	silentReasons  map[string]string // why a node could not say what it has recorded, by its name
@@ -42,7 +42,7 @@ type directory struct {
 	host     string
 	path     string
 	builders []*nodev1.RecordedBuilder
-	set      *recording.Set
+	mepSet   *recording.Set
 }
 
 // closeTimeout bounds how long a node may take to close its files when the run is over: what is dirty must reach the
@@ -59,7 +59,7 @@ func (r *Run) readBack(ctx context.Context, locate func(context.Context) []outpu
 	if len(r.cfg.Outputs()) == 1 {
 		return r.readOutput(ctx, r.cfg, answers, wanted)
 	}
-	sum := &recorded{set: r.newSet()}
+	sum := &recorded{mepSet: r.newSet()}
 	for i, cfg := range files {
 		matching := slices.DeleteFunc(slices.Clone(answers), func(a outputAnswer) bool { return a.output != i })
 		sum.addOutput(r.readOutput(ctx, cfg, matching, wanted))
@@ -72,7 +72,7 @@ func (r *Run) readOutput(ctx context.Context, cfg config.Config, answers []outpu
 	wanted []wantedOutput) *recorded {
 	out := &recorded{
 		cfg:           cfg,
-		set:           r.newSet(),
+		mepSet:        r.newSet(),
 		foundBUs:      map[uint32]bool{},
 		silentReasons: map[string]string{},
 	}
@@ -85,7 +85,7 @@ func (r *Run) readOutput(ctx context.Context, cfg config.Config, answers []outpu
 			continue
 		}
 		out.directories = append(out.directories, d)
-		out.copies += out.set.Union(d.set)
+		out.copies += out.mepSet.Union(d.mepSet)
 		for _, b := range d.builders {
 			if b.GetState() != string(recording.Writing) {
 				out.foundBUs[b.GetIndex()] = true
@@ -100,7 +100,7 @@ func (r *Run) readOutput(ctx context.Context, cfg config.Config, answers []outpu
 func (o *recorded) addOutput(one *recorded) {
 	o.streams = append(o.streams, one)
 	o.directories = append(o.directories, one.directories...)
-	o.set.Union(one.set)
+	o.mepSet.Union(one.mepSet)
 	o.copies += one.copies
 	o.problems, o.recovered = append(o.problems, one.problems...), append(o.recovered, one.recovered...)
 	o.unread, o.unreadWithMEPs = appendMissing(o.unread, one.unread), appendMissing(o.unreadWithMEPs, one.unreadWithMEPs)
@@ -202,7 +202,7 @@ func (r *Run) readDirectory(ctx context.Context, d *directory, out *recorded) er
 		out.recovered = append(out.recovered, fmt.Sprintf("on host %s: %s", d.host, what))
 	}
 	d.builders = full.builders
-	d.set, err = set.Set()
+	d.mepSet, err = set.Set()
 	return err
 }
 

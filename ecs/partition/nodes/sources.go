@@ -29,25 +29,25 @@ func LiveSources(cfg config.Config) (out []figures.Source) {
 
 // SourceReport is what a live source has given, and what became of it.
 type SourceReport struct {
-	Source    int    `json:"source"` // id
-	Name      string `json:"name"`   // as the input says it
-	Node      string `json:"node"`   // of its readout unit
-	Fragments uint64 `json:"fragments"`
-	Bytes     uint64 `json:"bytes"`
-	Used      uint64 `json:"used"`    // in MEPs
-	Missing   uint64 `json:"missing"` // not there when their event was built
-	Gaps      uint64 `json:"gaps"`
-	Thrown    uint64 `json:"thrown"`  // the next four
-	Late      uint64 `json:"late"`    // after their event was decided without them
-	Repeats   uint64 `json:"repeats"` // their event had one
-	Backwards uint64 `json:"backwards"`
-	Jumps     uint64 `json:"jumps"`
-	Refused   uint64 `json:"refused"` // by the carrier
-	Lost      uint64 `json:"lost"`    // likewise: of which a part did not come
-	Dropped   uint64 `json:"dropped"` // by the front-end
-	Remaining uint64 `json:"left"`    // came, and were in no MEP when the run ended
-	LastEvent uint64 `json:"last_event"`
-	AgeUs     uint64 `json:"age_us"` // of the newest fragment
+	Source      int    `json:"source"` // id
+	Name        string `json:"name"`   // as the input says it
+	Node        string `json:"node"`   // of its readout unit
+	Fragments   uint64 `json:"fragments"`
+	Bytes       uint64 `json:"bytes"`
+	Used        uint64 `json:"used"`    // in MEPs
+	Missing     uint64 `json:"missing"` // not there when their event was built
+	Gaps        uint64 `json:"gaps"`
+	Thrown      uint64 `json:"thrown"`  // the next four
+	Late        uint64 `json:"late"`    // after their event was decided without them
+	Repeats     uint64 `json:"repeats"` // their event had one
+	Backwards   uint64 `json:"backwards"`
+	Jumps       uint64 `json:"jumps"`
+	Refused     uint64 `json:"refused"` // by the carrier
+	Lost        uint64 `json:"lost"`    // likewise: of which a part did not come
+	Dropped     uint64 `json:"dropped"` // by the front-end
+	UnusedAtEnd uint64 `json:"left"`    // came, and were in no MEP when the run ended
+	LastEvent   uint64 `json:"last_event"`
+	AgeUs       uint64 `json:"age_us"` // of the newest fragment
 
 	// Frontend is who was attached last: the name that it gave, and where it is.
 	Frontend   string `json:"frontend,omitempty"`
@@ -90,7 +90,7 @@ func (r *Run) fillSources(out *Report) {
 			AgeUs:     counter("age_us"),
 		}
 		s.Thrown = s.Late + s.Repeats + s.Backwards + s.Jumps
-		s.Remaining = s.Fragments - min(s.Fragments, s.Used+s.Thrown)
+		s.UnusedAtEnd = s.Fragments - min(s.Fragments, s.Used+s.Thrown)
 		r.fillReasons(&s)
 		out.Sources = append(out.Sources, s)
 	}

@@ -27,7 +27,7 @@ func TestSources(t *testing.T) {
 	}}
 	r.fillSources(&got)
 	want := []SourceReport{
-		{Name: "tcp:h:1", Node: "n0", Fragments: 10, Used: 7, Thrown: 2, Late: 2, Remaining: 1},
+		{Name: "tcp:h:1", Node: "n0", Fragments: 10, Used: 7, Thrown: 2, Late: 2, UnusedAtEnd: 1},
 		{Source: 1, Name: "tcp:h:2", Node: "n1", Missing: 9, Frontend: `"board" at 10.0.0.7:5000`,
 			WhyRefused: "buffers of 200000 bytes, 65535 at most",
 			WhyThrown:  "the fragment of event 7 came again; the first one stays"},

@@ -54,7 +54,7 @@ func (r *Report) fillStreams(rec *recorded) {
 	for _, one := range rec.streams {
 		s := r.streamOf(&one.cfg)
 		s.Directory = recording.RunDir(node.OutputDir(one.cfg), one.cfg.RunNumber)
-		s.MEPs, s.Events, s.Copies = one.set.MEPs(), one.set.Events(), one.copies
+		s.MEPs, s.Events, s.Copies = one.mepSet.MEPs(), one.mepSet.Events(), one.copies
 		s.Segments, s.Bytes = 0, 0
 		for _, d := range one.directories {
 			for _, b := range d.builders {

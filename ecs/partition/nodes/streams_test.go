@@ -28,8 +28,8 @@ func inStreams(t *testing.T, by string) (*config.Config, *Report, *recorded) {
 	for mep := range uint64(6) {
 		set.Add(recording.Entry{MEP: mep, FirstEvent: mep * 100, Events: 100, Attempt: 1})
 	}
-	one := &recorded{cfg: c.FileOutputs()[0], set: set, copies: 1}
-	sum := &recorded{set: recording.NewSet(100)}
+	one := &recorded{cfg: c.FileOutputs()[0], mepSet: set, copies: 1}
+	sum := &recorded{mepSet: recording.NewSet(100)}
 	sum.addOutput(one)
 	return &c, r, sum
 }
@@ -49,7 +49,7 @@ func TestStreamsBalance(t *testing.T) {
 			t.Errorf("%v", r.Accounts)
 		}
 	}
-	v := r.verdictFor(&directory{set: rec.set})
+	v := r.verdictFor(&directory{mepSet: rec.mepSet})
 	if v.EventsHere != 600 || v.EventsOutput != 1000 {
 		t.Errorf("%+v", v)
 	}

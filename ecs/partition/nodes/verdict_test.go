@@ -40,7 +40,7 @@ func TestVerdict(t *testing.T) {
 		"live, nothing lost":  {source(SourceReport{Fragments: 9, Used: 9}), "GOOD", ExitGood, ""},
 		"rejected":            {func(r *Report) { r.EventsRejected = 3 }, "GOOD", ExitGood, ""},
 		"refused of a source": {source(SourceReport{Used: 9, Refused: 40}), "GOOD", ExitGood, ""},
-		"left over at a stop": {source(SourceReport{Used: 9, Remaining: 2}), "GOOD", ExitGood, ""},
+		"left over at a stop": {source(SourceReport{Used: 9, UnusedAtEnd: 2}), "GOOD", ExitGood, ""},
 		"numbers left out":    {source(SourceReport{Used: 9, Gaps: 2}), "GOOD", ExitGood, ""},
 		"incomplete": {
 			func(r *Report) { r.EventsIncomplete = 1 },
@@ -118,7 +118,7 @@ func TestVerdict(t *testing.T) {
 		},
 		"a jump": {source(SourceReport{Used: 6, Jumps: 1}), "INCOMPLETE", ExitFailed, "number jumped"},
 		"left over at the end": {
-			with(source(SourceReport{Used: 6, Remaining: 2}), func(r *Report) { r.EndCause = endInput }),
+			with(source(SourceReport{Used: 6, UnusedAtEnd: 2}), func(r *Report) { r.EndCause = endInput }),
 			"INCOMPLETE", ExitFailed, "2 fragments of tcp:h:1 left over",
 		},
 		"nothing built": {

@@ -27,20 +27,20 @@ const (
 // Core decides which transfer is next.
 type Core struct {
 	// immutable after New
-	descriptors int    // in use
-	perTrigger  uint64 // transfers; at least 1
+	descriptors         int    // in use
+	transfersPerTrigger uint64 // transfers; at least 1
 
-	descriptor int    // descriptor pointer
-	remaining  uint64 // transfers of the trigger under way, with the one that runs
-	pending    bool   // a trigger waits until those are done
-	triggers   uint64 // taken
-	refused    uint64
-	transfers  uint64 // ended
+	descriptor           int    // descriptor pointer
+	triggerTransfersLeft uint64 // transfers of the trigger under way, with the one that runs
+	triggerPending       bool   // a trigger waits until those are done
+	triggersTaken        uint64 // taken
+	triggersRefused      uint64
+	transfersEnded       uint64 // ended
 }
 
 // New makes an engine at its first descriptor. Less than one transfer for a trigger means one.
 func New(descriptors int, perTrigger uint64) *Core {
-	return &Core{descriptors: max(1, descriptors), perTrigger: max(1, perTrigger)}
+	return &Core{descriptors: max(1, descriptors), transfersPerTrigger: max(1, perTrigger)}
 }
 
 // Step takes one input.
@@ -51,11 +51,11 @@ func (c *Core) Step(in Input) Output {
 	case Ended:
 		return c.end()
 	default:
-		if c.pending { // it has no transfer
-			c.triggers, c.refused = c.triggers-1, c.refused+1
+		if c.triggerPending { // it has no transfer
+			c.triggersTaken, c.triggersRefused = c.triggersTaken-1, c.triggersRefused+1
 		}
-		c.pending, c.remaining = false, min(c.remaining, 1)
-		if c.remaining == 0 {
+		c.triggerPending, c.triggerTransfersLeft = false, min(c.triggerTransfersLeft, 1)
+		if c.triggerTransfersLeft == 0 {
 			return Idle
 		}
 		return Continues
@@ -64,42 +64,42 @@ func (c *Core) Step(in Input) Output {
 
 func (c *Core) trigger() Output {
 	switch {
-	case c.remaining == 0:
-		c.triggers++
-		c.remaining = c.perTrigger
+	case c.triggerTransfersLeft == 0:
+		c.triggersTaken++
+		c.triggerTransfersLeft = c.transfersPerTrigger
 		return Start
-	case c.pending:
-		c.refused++
+	case c.triggerPending:
+		c.triggersRefused++
 		return Refused
 	}
-	c.triggers++
-	c.pending = true
+	c.triggersTaken++
+	c.triggerPending = true
 	return Continues
 }
 
 func (c *Core) end() Output {
-	if c.remaining == 0 { // none was under way
+	if c.triggerTransfersLeft == 0 { // none was under way
 		return Idle
 	}
-	c.transfers++
+	c.transfersEnded++
 	c.descriptor = (c.descriptor + 1) % c.descriptors
-	if c.remaining != Endless {
-		c.remaining--
+	if c.triggerTransfersLeft != Endless {
+		c.triggerTransfersLeft--
 	}
-	if c.remaining == 0 && c.pending {
-		c.pending, c.remaining = false, c.perTrigger
+	if c.triggerTransfersLeft == 0 && c.triggerPending {
+		c.triggerPending, c.triggerTransfersLeft = false, c.transfersPerTrigger
 	}
-	if c.remaining == 0 {
+	if c.triggerTransfersLeft == 0 {
 		return Idle
 	}
 	return Start
 }
 
 // Accepts says that a trigger would be taken: the busy line is not up.
-func (c *Core) Accepts() bool { return !c.pending }
+func (c *Core) Accepts() bool { return !c.triggerPending }
 
 // Counts tells the triggers that were taken, those that were refused or forgotten by a clear, and the transfers that
 // have ended.
 func (c *Core) Counts() (triggers, refused, transfers uint64) {
-	return c.triggers, c.refused, c.transfers
+	return c.triggersTaken, c.triggersRefused, c.transfersEnded
 }
