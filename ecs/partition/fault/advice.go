@@ -21,8 +21,8 @@ var adviceBySubsystem = map[string]string{
 		"what it has written stays.",
 	"builder_unit": "Look at what takes its output, the disk or the reader of its buffer; " +
 		"what it has written stays.",
-	SubsystemData: "Look at the host of that readout unit, its memory first, and at what fills the source that is named: " +
-		"a node that has checked what came has found it so, and is sound.",
+	SubsystemData: "Look at the host of that readout unit, its memory first, and at what fills the source that is " +
+		"named: a node that has checked what came has found it so, and is sound.",
 	SubsystemCertificate: "Make certificates that are valid with `ringlet certs`, and put them where the node and the " +
 		"control read theirs; a process reads them again by itself.",
 	SubsystemControl:     "End one of the two controls: the one that came last has the nodes.",
