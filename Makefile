@@ -115,7 +115,7 @@ lint: tool-golangci-lint tool-proto ## formatting, linters, import layers, proto
 	$(TOOLS)/buf lint
 	@$(MAKE) --no-print-directory proto-check
 
-# A room for each processor at a time, with one worker each.
+# A package for each processor at a time, with one worker each.
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (30s) each: make fuzz FUZZTIME=5s
 	@xargs -P "$$(nproc)" -I {} $(MAKE) --no-print-directory fuzz-package PACKAGE={} <<<"$(call testing,Fuzz)"; \

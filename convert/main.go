@@ -53,7 +53,8 @@ func run(args []string, stderr io.Writer, terminal bool) int {
 	exitCode := -1 // what kong exits with
 	decimal := kong.MapperFunc(decimalNumber)
 	parser, err := kong.New(&c, kong.Name("ringlet-convert"), kong.Vars{"version": version},
-		kong.Description("Makes Parquet, ROOT and JSON lines of recorded data."), kong.Exit(func(code int) { exitCode = code }),
+		kong.Description("Makes Parquet, ROOT and JSON lines of recorded data."),
+		kong.Exit(func(code int) { exitCode = code }),
 		kong.KindMapper(reflect.Int, decimal), kong.KindMapper(reflect.Int64, decimal), kong.KindMapper(reflect.Uint32,
 			decimal))
 	if err != nil {
